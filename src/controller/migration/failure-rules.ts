@@ -41,6 +41,10 @@ function awaitedMs({ lastRule, now }: Facts): number {
   return lastRule?.rule === 'target-end-awaited' ? now.getTime() - lastRule.since.getTime() : 0;
 }
 
+/** What the end of the target pod means for the guest. */
+const inWhichMode = (facts: Facts) =>
+  ownState(facts)?.mode === 'PostCopy' ? " In post-copy a part of the guest's memory was in it, and is lost." : '';
+
 const hasEnded = ({ pod, isOwn }: AttachmentPod) => isOwn && podFacts.isFinal(pod);
 
 const isAbortNoted = ({ migration }: Facts) =>
@@ -101,7 +105,8 @@ export const failureRules: readonly MigrationRule[] = [
     plan: (facts) => {
       const pod = targetPod(facts);
       const because = pod ? `: ${lastWordsOf(pod)}` : '';
-      return loses(facts, 'TargetPodEnded', `Migration failed because target pod shutdown during migration${because}`);
+      const text = `Migration failed because target pod shutdown during migration${because}${inWhichMode(facts)}`;
+      return loses(facts, 'TargetPodEnded', text);
     },
   },
   {
@@ -119,7 +124,10 @@ export const failureRules: readonly MigrationRule[] = [
     name: 'target-pod-removed',
     why: 'The pod that the guest was to move to is gone: the migration has failed, the guest stays where it is.',
     when: (facts) => isTargetLost(facts) && targetPod(facts) === undefined && ownState(facts)?.failed !== true,
-    plan: (facts) => loses(facts, 'TargetPodRemoved', 'Migration target pod was removed during active migration.'),
+    plan: (facts) => {
+      const text = 'Migration target pod was removed during active migration.';
+      return loses(facts, 'TargetPodRemoved', `${text}${inWhichMode(facts)}`);
+    },
   },
   {
     name: 'state-cleared',

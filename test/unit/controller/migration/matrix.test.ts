@@ -61,6 +61,21 @@ test('a target pod that ends on the way counts when the agents have had a moment
   assert.equal(ruleOf({ ...failed, target: { kind: 'none' } }), 'reported-failed');
 });
 
+test('a target pod that ends in post-copy is said to have taken memory of the guest with it', () => {
+  const [, moving] = stages.find(([stage]) => stage === 'pod gone on its way') ?? [];
+  const seen = observed('Running', moving);
+  const lastRule = { rule: 'target-end-awaited', since: new Date(seen.now.getTime() - 6_000) };
+  const messageOf = (mode: 'PreCopy' | 'PostCopy') => {
+    const migrationState = { ...seen.vmi?.status?.migrationState, mode };
+    const vmi = seen.vmi && { ...seen.vmi, status: { ...seen.vmi.status, migrationState } };
+    const { change } = decideMigration({ ...seen, vmi, lastRule }, renderers);
+    return change?.kind === 'failed' ? change.message : '';
+  };
+  const removed = 'Migration target pod was removed during active migration.';
+  assert.equal(messageOf('PreCopy'), removed);
+  assert.equal(messageOf('PostCopy'), `${removed} In post-copy a part of the guest's memory was in it, and is lost.`);
+});
+
 test('agents are told why a migration has failed, and of a target pod that is gone in the words of upstream', () => {
   const [, moving] = stages.find(([stage]) => stage === 'on its way') ?? [];
   const reasonOf = (condition: object | undefined) => {
