@@ -13,7 +13,7 @@ import { vmRow } from '../../src/web/index.ts';
 import { decodeDomain, WireError } from '../../src/wire/index.ts';
 import { domainOf, key, node, seen, uid, vmiOf } from '../fixtures/agent/builders.ts';
 import { fakeWorld } from '../fixtures/agent/fake-world.ts';
-import { buildConfig, buildVm, buildVmi } from '../unit/controller/builders.ts';
+import { buildConfig, buildVm, buildVmi, buildVmiFacts } from '../unit/controller/builders.ts';
 import { changedValue, fuzz, judgedLater, type Verdict } from './kit/index.ts';
 
 /** Objects in which anything may stand anywhere: the CRDs let much of it through, launchers all of it. */
@@ -170,22 +170,7 @@ fuzz('controller: the spec of a VMI with anything anywhere', {
     const vmi = { ...structuredClone(plainVmi), spec } as VirtualMachineInstance;
     const problem = vmiProblem(vmi);
     if (problem !== undefined) return 'refused';
-    const observed = {
-      vmi,
-      pods: [],
-      foreignPods: [],
-      temporaryPod: undefined,
-      fillings: [],
-      triggers: [],
-      pluggedFillings: [],
-      attachments: [],
-      claims: new Map(),
-      pod: undefined,
-      hasOwnerVm: false,
-      config,
-      now: new Date(0),
-    };
-    const wanted = projectVmi(observed, { randomUuid: () => 'uuid', vsockCid: () => 3 });
+    const wanted = projectVmi(buildVmiFacts({ vmi, config }), { randomUuid: () => 'uuid', vsockCid: () => 3 });
     try {
       renderLauncherPod(wanted, config, 'salt');
     } catch (error) {

@@ -33,30 +33,11 @@ export function renderAttachmentPod(
   claims: readonly AttachedClaim[],
   config: ControllerConfig,
 ): Pod {
-  const { namespace = 'default', name: ownerName, uid = '' } = launcher.metadata;
-  const owner = { apiVersion: 'v1', kind: 'Pod', name: ownerName, uid, controller: true, blockOwnerDeletion: true };
-  return {
-    apiVersion: 'v1',
-    kind: 'Pod',
-    metadata: {
-      name,
-      generateName: 'hp-volume-',
-      namespace,
-      labels: { [labels.app]: container },
-      ownerReferences: [owner],
-    },
-    spec: {
-      containers: [programContainer(vmi, claims, config)],
-      affinity: onNode(launcher.spec.nodeName ?? ''),
-      tolerations: tolerations(launcher),
-      terminationGracePeriodSeconds: 0,
-      ...pullSecrets(config),
-      volumes: [
-        { name: disksVolume, emptyDir: {} },
-        ...claims.map(({ volume, claim }) => ({ name: volume, persistentVolumeClaim: { claimName: claim } })),
-      ],
-    },
-  };
+  const volumes = [
+    { name: disksVolume, emptyDir: {} },
+    ...claims.map(({ volume, claim }) => ({ name: volume, persistentVolumeClaim: { claimName: claim } })),
+  ];
+  return podBeside(launcher, name, { containers: [programContainer(vmi, claims, config)], volumes }, config);
 }
 
 /**
@@ -64,6 +45,21 @@ export function renderAttachmentPod(
  * (upstream: RenderHotplugAttachmentTriggerPodTemplate). Pure.
  */
 export function renderTriggerPod(name: string, launcher: Pod, claim: string, config: ControllerConfig): Pod {
+  const program = {
+    ...{ name: container, image: config.launcherImage, imagePullPolicy: config.imagePullPolicy },
+    command: ['/bin/sh', '-c', 'exit 0'],
+    ...{ resources, securityContext: confined },
+  };
+  const volumes = [{ name: 'claim', persistentVolumeClaim: { claimName: claim } }];
+  const pod = podBeside(launcher, name, { restartPolicy: 'Never', containers: [program], volumes }, config);
+  return {
+    ...pod,
+    metadata: { ...pod.metadata, annotations: { 'kubevirt.io/ephemeral-provisioning': 'true' } },
+  };
+}
+
+/** On the launcher's node, and gone with it. */
+function podBeside(launcher: Pod, name: string, spec: Pod['spec'], config: ControllerConfig): Pod {
   const { namespace = 'default', name: ownerName, uid = '' } = launcher.metadata;
   const owner = { apiVersion: 'v1', kind: 'Pod', name: ownerName, uid, controller: true, blockOwnerDeletion: true };
   return {
@@ -74,23 +70,14 @@ export function renderTriggerPod(name: string, launcher: Pod, claim: string, con
       generateName: 'hp-volume-',
       namespace,
       labels: { [labels.app]: container },
-      annotations: { 'kubevirt.io/ephemeral-provisioning': 'true' },
       ownerReferences: [owner],
     },
     spec: {
-      restartPolicy: 'Never',
-      containers: [
-        {
-          ...{ name: container, image: config.launcherImage, imagePullPolicy: config.imagePullPolicy },
-          command: ['/bin/sh', '-c', 'exit 0'],
-          ...{ resources, securityContext: confined },
-        },
-      ],
       affinity: onNode(launcher.spec.nodeName ?? ''),
       tolerations: tolerations(launcher),
       terminationGracePeriodSeconds: 0,
       ...pullSecrets(config),
-      volumes: [{ name: 'claim', persistentVolumeClaim: { claimName: claim } }],
+      ...spec,
     },
   };
 }

@@ -1,5 +1,6 @@
 import type { KubeObject, Pod, VirtualMachine, VirtualMachineInstance, VmiSpec } from '../../../src/api/index.ts';
 import type { ControllerConfig, ControllerConfigBase } from '../../../src/cluster-config/index.ts';
+import type { VmiFacts } from '../../../src/controller/vmi/observation.ts';
 import { readControllerConfig } from '../../fixtures/cluster-config.ts';
 
 export const base: ControllerConfigBase = { launcherImage: 'virt-launcher', runtimeUser: 0, architecture: 'amd64' };
@@ -75,5 +76,25 @@ export function buildVm(spec: Partial<VirtualMachine['spec']> = {}, status?: Vir
     metadata: { name: 'vm1', namespace: 'default', uid: 'uid-vm', resourceVersion: '5', generation: 1 },
     spec: { runStrategy: 'Always', template: { spec: { domain: {} } }, ...spec },
     ...(status ? { status } : {}),
+  };
+}
+
+/** What is observed of a VMI that has nothing but, where given, the one launcher pod. */
+export function buildVmiFacts(facts: Partial<VmiFacts> = {}): VmiFacts {
+  return {
+    vmi: buildVmi(),
+    pod: undefined,
+    pods: facts.pod ? [facts.pod] : [],
+    foreignPods: [],
+    temporaryPod: undefined,
+    fillings: [],
+    triggers: [],
+    pluggedFillings: [],
+    attachments: [],
+    claims: new Map(),
+    hasOwnerVm: false,
+    config: buildConfig(),
+    now: new Date(0),
+    ...facts,
   };
 }

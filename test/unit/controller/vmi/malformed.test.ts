@@ -6,7 +6,7 @@ import { PodRenderError } from '../../../../src/controller/pod/errors.ts';
 import { renderLauncherPod } from '../../../../src/controller/pod/render.ts';
 import { vmiProblem } from '../../../../src/controller/vmi/check.ts';
 import { projectVmi } from '../../../../src/controller/vmi/project.ts';
-import { buildConfig, buildVmi } from '../builders.ts';
+import { buildConfig, buildVmi, buildVmiFacts } from '../builders.ts';
 
 /** Values of every JSON type, small enough that many fields get one that nearly fits. */
 const anything = fc.oneof(
@@ -82,22 +82,7 @@ test('whatever the spec is: either its problem is named, or it is admitted and r
   const property = fc.property(spec, (value) => {
     const vmi = { ...buildVmi(), spec: structuredClone(value) } as VirtualMachineInstance;
     fc.pre(vmiProblem(vmi) === undefined);
-    const seen = {
-      vmi,
-      pods: [],
-      foreignPods: [],
-      temporaryPod: undefined,
-      fillings: [],
-      triggers: [],
-      pluggedFillings: [],
-      attachments: [],
-      claims: new Map(),
-      pod: undefined,
-      hasOwnerVm: false,
-      config,
-      now: new Date(),
-    };
-    const wanted = projectVmi(seen, { randomUuid: () => 'uuid', vsockCid: () => 3 });
+    const wanted = projectVmi(buildVmiFacts({ vmi, config }), { randomUuid: () => 'uuid', vsockCid: () => 3 });
     try {
       renderLauncherPod(wanted, config, 'salt');
     } catch (error) {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { findCondition, type Interface, type VmiInterfaceStatus, type VmiStatus } from '../../../../src/api/index.ts';
 import { projectVmi } from '../../../../src/controller/vmi/project.ts';
-import { buildConfig, buildRunningPod, buildVmi } from '../builders.ts';
+import { buildRunningPod, buildVmi, buildVmiFacts } from '../builders.ts';
 
 const link = 'pod16477688c0e';
 const since = '2026-01-01T00:00:00Z';
@@ -91,16 +91,7 @@ for (const { when, iface, entry, attached, status, seconds = 0, expected } of ro
     const reported = attached === undefined ? [] : [{ name: attached, interface: link }];
     pod.metadata.annotations = { 'k8s.v1.cni.cncf.io/network-status': JSON.stringify(reported) };
     const now = new Date(Date.parse(since) + seconds * 1000);
-    const rest = {
-      foreignPods: [],
-      temporaryPod: undefined,
-      fillings: [],
-      triggers: [],
-      pluggedFillings: [],
-      attachments: [],
-      claims: new Map(),
-    };
-    const seen = { ...rest, vmi, pods: [pod], pod, now, hasOwnerVm: true, config: buildConfig() };
+    const seen = buildVmiFacts({ vmi, pod, now, hasOwnerVm: true });
     const projected = projectVmi(seen, { randomUuid: () => '', vsockCid: () => 3 });
     const found = findCondition(projected.status?.conditions, 'MigrationRequired');
     assert.equal(found ? `${found.status}/${found.reason ?? '-'}` : '', expected);

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { type Condition, finalizers, findCondition, type Pod, type VmiPhase } from '../../../../src/api/index.ts';
 import type { VmiFacts } from '../../../../src/controller/vmi/observation.ts';
 import { projectVmi } from '../../../../src/controller/vmi/project.ts';
-import { buildConfig, buildPod, buildRunningPod, buildVmi } from '../builders.ts';
+import { buildPod, buildRunningPod, buildVmi, buildVmiFacts } from '../builders.ts';
 
 const now = new Date('2026-01-01T00:00:00Z');
 const randomUuid = () => '00000000-0000-4000-8000-000000000000';
@@ -14,21 +14,7 @@ function observe(phase: VmiPhase, pod: Pod | undefined, extra: { deleting?: bool
     ...(extra.deleting ? { deletionTimestamp: '2026-01-01T00:00:00Z' } : {}),
   };
   const vmi = buildVmi({}, { phase, ...(extra.node ? { nodeName: extra.node } : {}) }, phase === '' ? {} : metadata);
-  return {
-    vmi,
-    pods: pod ? [pod] : [],
-    foreignPods: [],
-    temporaryPod: undefined,
-    fillings: [],
-    triggers: [],
-    pluggedFillings: [],
-    attachments: [],
-    claims: new Map(),
-    pod,
-    hasOwnerVm: false,
-    config: buildConfig(),
-    now,
-  };
+  return buildVmiFacts({ vmi, pod, now });
 }
 
 const project = (seen: VmiFacts, failure?: { reason: string; message: string }) =>

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { DomainSpecInput, VmiPhase, VmiStatus } from '../../../../src/api/index.ts';
 import { projectVmi } from '../../../../src/controller/vmi/project.ts';
-import { buildConfig, buildRunningPod, buildVmi } from '../builders.ts';
+import { buildRunningPod, buildVmi, buildVmiFacts } from '../builders.ts';
 
 const failed = { type: 'HotMemoryChange', status: 'False', reason: 'Memory Hotplug Failed' } as const;
 const topology = { sockets: 1, cores: 2, threads: 1 };
@@ -43,19 +43,8 @@ const rows: readonly Row[] = [
 for (const { when, domain, status, phase = 'Running', expected } of rows) {
   test(`conditions of a VMI: ${when}`, () => {
     const vmi = buildVmi({ domain }, { phase, ...status });
-    const pod = buildRunningPod();
-    const rest = {
-      foreignPods: [],
-      temporaryPod: undefined,
-      fillings: [],
-      triggers: [],
-      pluggedFillings: [],
-      attachments: [],
-      claims: new Map(),
-      hasOwnerVm: true,
-      config: buildConfig(),
-    };
-    const seen = { ...rest, vmi, pods: [pod], pod, now: new Date('2026-01-01T00:00:00Z') };
+    const now = new Date('2026-01-01T00:00:00Z');
+    const seen = buildVmiFacts({ vmi, pod: buildRunningPod(), now, hasOwnerVm: true });
     const projected = projectVmi(seen, { randomUuid: () => '', vsockCid: () => 3 });
     const conditions = (projected.status?.conditions ?? []).filter(({ type }) => type.startsWith('Hot'));
     assert.equal(conditions.map((one) => `${one.type}=${one.status}`).join(' '), expected);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { projectVmi } from '../../../../src/controller/vmi/project.ts';
 import { VsockCids } from '../../../../src/controller/vmi/vsock-cids.ts';
-import { buildConfig, buildRunningPod, buildVmi } from '../builders.ts';
+import { buildRunningPod, buildVmi, buildVmiFacts } from '../builders.ts';
 
 const last = 0xffff_fffe;
 const named = (name: string, VSOCKCID?: number) => buildVmi({}, VSOCKCID === undefined ? {} : { VSOCKCID }, { name });
@@ -35,17 +35,7 @@ function handedOver(autoattachVSOCK: boolean | undefined, VSOCKCID?: number): nu
   const spec = { domain: { memory: { guest: '128Mi' }, devices } };
   const status = { phase: 'Scheduling' as const, ...(VSOCKCID !== undefined && { VSOCKCID }) };
   const vmi = buildVmi(spec, status, { finalizers: ['kubevirt.io/foregroundDeleteVirtualMachine'] });
-  const pod = buildRunningPod();
-  const facts = {
-    foreignPods: [],
-    temporaryPod: undefined,
-    fillings: [],
-    triggers: [],
-    pluggedFillings: [],
-    attachments: [],
-    claims: new Map(),
-  };
-  const seen = { ...facts, vmi, pod, pods: [pod], hasOwnerVm: false, config: buildConfig(), now: new Date(0) };
+  const seen = buildVmiFacts({ vmi, pod: buildRunningPod() });
   return projectVmi(seen, { randomUuid: () => '', vsockCid: () => 4711 }).status?.VSOCKCID;
 }
 
