@@ -30,10 +30,12 @@ suite('the program in the image', () => {
     assert.ok(bundle.length > 100_000);
     // One door: `runInNamespace` starts what runs in a pod's network, by the C library, and nothing else does.
     assert.equal([...bundle.matchAll(/"int (?:posix_spawnp?|exec\w*|v?fork|system|popen)\(/g)].length, 1);
-    // HAProxy, for migrations.
+    // HAProxy, for migrations; it is asked what it can do first.
     assert.equal([...bundle.matchAll(/from\s*["'](?:node:)?child_process["']/g)].length, 1);
-    assert.match(bundle, /import \{ spawn(?: as \w+)? \} from "node:child_process"/);
+    assert.match(bundle, /import \{ execFile, spawn(?: as \w+)? \} from "node:child_process"/);
     assert.equal([...bundle.matchAll(/\bspawn\w*\(\w+\.program, /g)].length, 1);
+    assert.equal([...bundle.matchAll(/\bpromisify\w*\(execFile\)\(\w+, \["-vv"\], /g)].length, 1);
+    assert.equal([...bundle.matchAll(/\bexecFile\b/g)].length, 2);
     assert.doesNotMatch(bundle, /require\(["'](?:node:)?child_process["']\)|import\(["'](?:node:)?child_process["']\)/);
     const programs = [...bundle.matchAll(/\{ program: ["']([\w-]+)["'],/g)].map(([, name]) => name);
     assert.deepEqual([...new Set(programs)].sort(), ['ip', 'nft']);
