@@ -70,7 +70,6 @@ function daemonSet(): object {
 const kinds = [
   ['backup.kubevirt.io', 'v1alpha1', 'VirtualMachineBackupTracker', 'Namespaced'],
   ['plugin.kubevirt.io', 'v1alpha1', 'Plugin', 'Cluster'],
-  ['migrations.kubevirt.io', 'v1alpha1', 'MigrationPolicy', 'Cluster'],
 ] as const;
 
 /** Upstream's agent waits for them. */
@@ -78,7 +77,7 @@ export const shells: readonly object[] = kinds.map(shellOf);
 
 function shellOf([group, version, kind, scope]: (typeof kinds)[number]): object {
   const singular = kind.toLowerCase();
-  const plural = kind === 'MigrationPolicy' ? 'migrationpolicies' : `${singular}s`;
+  const plural = `${singular}s`;
   const schema = { openAPIV3Schema: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } };
   const versions = [{ name: version, served: true, storage: true, schema }];
   const spec = { group, scope, names: { kind, singular, plural }, versions };
