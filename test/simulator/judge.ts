@@ -1,4 +1,5 @@
 import {
+  annotations,
   isBeingDeleted,
   isFinal,
   type Key,
@@ -369,11 +370,12 @@ function isWanted(stored: Vmi | undefined, launcher: SimLauncher): boolean {
 
 /** What belongs to others, as text. */
 function foreignPart({ metadata, spec, status }: Vmi): string {
-  const { resourceVersion: _version, labels: all, ...others } = metadata;
+  const { resourceVersion: _version, labels: all, annotations: notes, ...others } = metadata;
   const { [labels.nodeName]: _owner, [labels.migrationTargetNodeName]: _target, ...othersLabels } = all ?? {};
+  const { [annotations.migrationRefused]: _refused, ...othersNotes } = notes ?? {};
   const { migrationUid, sourceNode, targetNode, targetPod, abortRequested } = status?.migrationState ?? {};
   const controllers = [migrationUid, sourceNode, targetNode, targetPod, abortRequested];
-  return JSON.stringify([others, othersLabels, spec, status?.foreign, status?.activePods, controllers]);
+  return JSON.stringify([others, othersLabels, othersNotes, spec, status?.foreign, status?.activePods, controllers]);
 }
 
 /** By label and by status: one and the same. */
