@@ -1,7 +1,7 @@
 import { isAbsolute } from 'node:path';
 import { CodedError, type FlagTable, type FlagValues, flagUsage, parseGoFlags } from '../base/index.ts';
 import type { MigrationRetries } from './migration/index.ts';
-import { isKubeVirtKey } from './synced-metadata.ts';
+import { isReservedKey } from './synced-metadata.ts';
 
 const certificates = '/etc/virt-controller/certificates';
 const later = 'accepted, not used yet: ';
@@ -149,17 +149,17 @@ function unusedOf(flags: FlagValues<typeof controllerFlags>): string[] {
   return unused.flatMap(([name, { fallback }]) => (given[name] === fallback ? [] : [`--${name}`]));
 }
 
-/** KubeVirt's own keys are not the user's to take away: its programs know pods and VMIs by them. */
+/** Keys of KubeVirt and of the pod network are not the user's to take over: programs know pods and VMIs by them. */
 function keysOf(kind: 'annotations' | 'labels', flags: FlagValues<typeof controllerFlags>): string[] {
   const name = `additional-launcher-${kind}-sync` as const;
   const keys = flags[name]
     .split(',')
     .map((key) => key.trim())
     .filter((key) => key !== '');
-  const wrong = keys.find((key) => isKubeVirtKey(key.replace(/\*$/, '')) || !/^[^*]+\*?$/.test(key));
+  const wrong = keys.find((key) => isReservedKey(key.replace(/\*$/, '')) || !/^[^*]+\*?$/.test(key));
   if (wrong === undefined) return keys;
   throw bad(
-    `--${name}: ${wrong} cannot be taken over: name keys, or how they begin (vendor.io/*), and none of kubevirt.io`,
+    `--${name}: ${wrong} cannot be taken over: name keys, or how they begin (vendor.io/*), none of kubevirt.io or k8s.v1.cni.cncf.io`,
   );
 }
 
@@ -209,7 +209,7 @@ function path<Name extends string>(name: Name, fallback: string) {
 }
 
 function syncedKeys<Kind extends 'annotations' | 'labels'>(kind: Kind) {
-  const help = `${kind} of VM templates that VMIs and their pods get, also later: keys, with commas; vendor.io/* for all that begin so`;
+  const help = `${kind} of VM templates that VMIs and their pods get, also later: keys, with commas; vendor.io/* for all that begin so, which takes none away`;
   return { [`additional-launcher-${kind}-sync`]: { kind: 'string', fallback: '', help } } as Record<
     `additional-launcher-${Kind}-sync`,
     { kind: 'string'; fallback: string; help: string }

@@ -1,4 +1,7 @@
-/** What is taken over while a guest runs, from a VM's template to its VMI and from there to its pod. `a.io/*`: all that begins so. */
+/**
+ * What is taken over while a guest runs, from a VM's template to its VMI and from there to its pod. A whole key also goes where it is
+ * gone at its origin; `a.io/*`, all that begins so, only brings.
+ */
 export interface SyncedKeys {
   readonly annotations: readonly string[];
   readonly labels: readonly string[];
@@ -17,10 +20,10 @@ interface Metadata {
   readonly labels?: Entries | undefined;
 }
 
-/** KubeVirt's programs know VMIs and pods by them: they are nobody else's. */
-export function isKubeVirtKey(key: string): boolean {
+/** KubeVirt's programs know VMIs and pods by them, and the pod network's tell each other of its interfaces: they are nobody else's. */
+export function isReservedKey(key: string): boolean {
   const [domain = ''] = key.split('/');
-  return domain === 'kubevirt.io' || domain.endsWith('.kubevirt.io');
+  return domain === 'kubevirt.io' || domain.endsWith('.kubevirt.io') || domain === 'k8s.v1.cni.cncf.io';
 }
 
 /** Of all other keys nothing is said. */
@@ -35,9 +38,14 @@ export function metadataChanges(
   };
 }
 
+/**
+ * What fits a pattern and only `to` has may have come from anybody (a network plug-in, a mesh, a user): it stays, where upstream takes it
+ * away again and again.
+ */
 function changesOf(patterns: readonly string[], from: Entries, to: Entries): EntryChanges {
-  const isSynced = (key: string) => !isKubeVirtKey(key) && patterns.some((pattern) => fits(key, pattern));
-  const keys = [...new Set([...Object.keys(from), ...Object.keys(to)])].filter(isSynced);
+  const isSynced = (key: string) => !isReservedKey(key) && patterns.some((pattern) => fits(key, pattern));
+  const gone = patterns.filter((key) => from[key] === undefined && to[key] !== undefined);
+  const keys = [...new Set([...Object.keys(from), ...gone])].filter(isSynced);
   return Object.fromEntries(keys.filter((key) => from[key] !== to[key]).map((key) => [key, from[key] ?? null]));
 }
 

@@ -42,6 +42,7 @@ for (const argv of [
   ['--additional-launcher-labels-sync', 'team,kubevirt.io*'],
   ['--additional-launcher-labels-sync', 'kubevirt.io'],
   ['--additional-launcher-labels-sync', 'vmi.kubevirt.io/id'],
+  ['--additional-launcher-annotations-sync', 'k8s.v1.cni.cncf.io/*'],
   ['--migration-retries', '2'],
   ['--migration-retries', '-1'],
   ['--leader-elect-resource-lock', 'configmaps'],
