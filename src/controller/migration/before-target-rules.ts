@@ -19,7 +19,7 @@ const limitPauses: Readonly<Record<MigrationPriority, number>> = {
 const pendingRules: readonly MigrationRule[] = [
   {
     name: 'in-back-off',
-    why: 'A migration that nobody asked for by hand has failed for this VMI, or the one that this one tries again: the next one waits, longer each time.',
+    why: 'A migration that nobody asked for by hand has failed for this VMI, or the one that this one tries again: the next one waits, and an automatic one longer each time.',
     when: (facts) => isPending(facts) && facts.target.kind === 'none' && facts.backoffMs > 0,
     plan: ({ backoffMs }) => {
       const message = `vmi in migration backoff, it is tried again in ${Math.ceil(backoffMs / 1_000)} s`;

@@ -18,7 +18,8 @@ export function loses(
 /** A VMI whose launcher or guest has ended says so within this. */
 const settlingMs = 3_000;
 
-const settlingLeftMs = (facts: Facts) => settlingMs - (reachedMs(facts, 'Failed') ?? settlingMs);
+/** Never more than that: the controller that stamped the failure may have another clock. */
+const settlingLeftMs = (facts: Facts) => settlingMs - Math.max(0, reachedMs(facts, 'Failed') ?? settlingMs);
 
 const isDue = ({ migration }: Facts) =>
   findCondition(migration.status?.conditions, retryCondition)?.reason === retryDue.reason;

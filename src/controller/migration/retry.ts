@@ -34,12 +34,15 @@ function wishOf(facts: MigrationFacts): string | undefined {
   if (retry.limit === 0) return 'this controller tries no migration again';
   if (isDeleted(facts)) return 'it is cancelled';
   if (retriedBy(migration) !== undefined) return `it tried ${retriedBy(migration)} again itself`;
-  if (isAutomatic(migration)) return 'who made it tries again';
+  if (isAutomatic(migration) || isOfController(migration)) return 'who made it tries again';
   if (sendTo !== undefined || receive !== undefined) return 'it leads to another cluster or namespace';
   if (retry.newer !== undefined) return `migration ${retry.newer} was asked for since`;
   if (failedMs !== undefined && failedMs >= lateMs) return `nobody could do so within ${lateMs / 60_000} minutes`;
   return undefined;
 }
+
+const isOfController = ({ metadata }: VirtualMachineInstanceMigration) =>
+  metadata.ownerReferences?.some(({ controller }) => controller === true) === true;
 
 /** Its guest is where it was, in whole: by the pod, which is another one for a VMI that was made anew. */
 function placeOf(facts: MigrationFacts): string | undefined {

@@ -72,24 +72,29 @@ export function runningBeside(
 }
 
 /**
- * Time until an automatic migration may try again: doubled for each that failed directly before it, from the end of the last one (upstream:
- * handleMigrationBackoff in pkg/virt-controller/watch/migration/migration.go). A person who asks waits for nothing; what tries that again waits
- * as the first of them.
+ * Time until a migration may try. An automatic one: doubled for each of its kind that failed directly before it, from the end of the last one
+ * (upstream: handleMigrationBackoff in pkg/virt-controller/watch/migration/migration.go). What tries a failed one again: the first of these
+ * pauses after that one's end, whatever else has failed. A person who asks waits for nothing.
  */
 export function backoffMs(migration: Migration, siblings: readonly Migration[], now: Date): number {
-  if (!isAutomatic(migration) && retriedBy(migration) === undefined) return 0;
-  const counts = (each: Migration) => isAutomatic(each) || isRetryOf(migration, each);
   const older = siblings
-    .filter((each) => isOfSameVmi(each, migration) && counts(each) && newestFirst(each, migration) > 0)
-    .filter((each) => !isBeingDeleted(each))
+    .filter((each) => isOfSameVmi(each, migration) && newestFirst(each, migration) > 0 && !isBeingDeleted(each))
     .sort(newestFirst);
-  const succeeded = older.findIndex(({ status }) => status?.phase === 'Succeeded');
-  const failed = (succeeded < 0 ? older : older.slice(0, succeeded)).filter(({ status }) => status?.phase === 'Failed');
+  if (!isAutomatic(migration)) return pauseLeftMs(older.filter((each) => isRetryOf(migration, each)).slice(0, 1), now);
+  const automatic = older.filter(isAutomatic);
+  const succeeded = automatic.findIndex(({ status }) => status?.phase === 'Succeeded');
+  return pauseLeftMs(succeeded < 0 ? automatic : automatic.slice(0, succeeded), now);
+}
+
+/** Never more than the pause: the stamp may be of another machine, whose clock is ahead. */
+function pauseLeftMs(before: readonly Migration[], now: Date): number {
+  const failed = before.filter(({ status }) => status?.phase === 'Failed');
   const [last] = failed;
   if (!last) return 0;
   const stamp = last.status?.phaseTransitionTimestamps?.find(({ phase }) => phase === 'Failed');
   const failedMs = Date.parse(stamp?.phaseTransitionTimestamp ?? '') || createdMs(last);
-  return Math.max(0, failedMs + firstBackoffMs * 2 ** (failed.length - 1) - now.getTime());
+  const pauseMs = firstBackoffMs * 2 ** (failed.length - 1);
+  return Math.min(pauseMs, Math.max(0, failedMs + pauseMs - now.getTime()));
 }
 
 /** Who made it makes another one when it has failed. */

@@ -40,6 +40,24 @@ test('the back-off of an evacuation doubles with each failure directly before it
   assert.equal(after('Failed', 'Succeeded', 'Failed', 'Failed'), 10_000);
 });
 
+test('a clock that is ahead makes no back-off longer', () => {
+  const failed = (number: number, phaseTransitionTimestamp: string, more: object) => {
+    const migration = nth(number, 'Failed', more);
+    return {
+      ...migration,
+      status: { ...migration.status, phaseTransitionTimestamps: [{ phase: 'Failed', phaseTransitionTimestamp }] },
+    };
+  };
+  const ahead = '2026-01-01T01:00:00Z';
+  const evacuations = [1, 2].map(
+    (number) => failed(number, ahead, { annotations: evacuation }) as VirtualMachineInstanceMigration,
+  );
+  assert.equal(backoffMs(automatic(9, 'Pending'), evacuations, now), 40_000);
+  const first = failed(3, ahead, {}) as VirtualMachineInstanceMigration;
+  const again = nth(4, 'Pending', { annotations: { 'virt-controller.kubevirt.io/retry-of': 'job-3' } });
+  assert.equal(backoffMs(again, [first, again], now), 20_000);
+});
+
 test('a person who asks waits for no back-off', () => {
   const job = nth(9, 'Pending');
   assert.equal(
@@ -58,6 +76,10 @@ test('what tries a failed migration again waits as the first of a back-off, and 
   failed.status = { ...failed.status, phaseTransitionTimestamps: [...stamps] };
   const again = nth(2, 'Pending', { annotations: { 'virt-controller.kubevirt.io/retry-of': 'job-1' } });
   assert.equal(backoffMs(again, [failed, again], now), 15_000);
+  const before = [0, 1, 2, 3].map((number) => automatic(number, 'Failed'));
+  const between = nth(2, 'Failed', { name: 'job-1-between', annotations: evacuation });
+  assert.equal(backoffMs(again, [...before, failed, between, again], now), 15_000);
+  assert.equal(backoffMs(again, [...before, between, again], now), 0);
   assert.equal(newerOne(failed, [failed, again]), undefined);
   assert.equal(newerOne(failed, [failed, again, nth(3, 'Pending')]), 'job-3');
   assert.equal(newerOne(again, [failed, again]), undefined);

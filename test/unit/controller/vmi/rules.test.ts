@@ -208,10 +208,7 @@ const rows: readonly Row[] = [
       ),
     ],
     more: { config: { ...buildConfig(), synced: { annotations: ['vendor.io/b'], labels: ['vendor.io/*'] } } },
-    plan: [
-      'labelPod uid-pod vendor.io/a=1',
-      'annotatePod uid-pod vendor.io/b,descheduler.alpha.kubernetes.io/evict',
-    ],
+    plan: ['labelPod uid-pod vendor.io/a=1', 'annotatePod uid-pod vendor.io/b,descheduler.alpha.kubernetes.io/evict'],
   },
   {
     rule: 'pod-there',
