@@ -27,23 +27,16 @@ export const endedRules: readonly MigrationRule[] = [
     },
     plan: (facts) => does([{ step: 'failState', reason: failureOf(facts) }]),
   },
-  ...retryRules,
-  {
-    name: 'target-tidies-up',
-    why: "The migration has failed; the target's agent lets go of what it prepared before the pod is deleted.",
-    when: (facts) => isLeft(facts) && tidyingLeftMs(facts) > 0,
-    plan: (facts) => waits(tidyingLeftMs(facts)),
-  },
   {
     name: 'target-left',
     why: 'The migration has failed and its target pod is still there: it is deleted, so that the VMI may migrate again.',
-    when: isLeft,
+    when: (facts) => isLeft(facts) && !isTidying(facts),
     plan: (facts) => ({ ...does(deletionOf(facts, 'the migration has failed')), requeueAfterMs: goneMs }),
   },
   {
     name: 'unrecorded-left',
     why: 'A pod says that it is the target, and no record knows it: a controller made it and ended before it could record it. It is deleted.',
-    when: ({ leftovers }) => leftovers.some((pod) => !isBeingDeleted(pod)),
+    when: (facts) => !isTidying(facts) && facts.leftovers.some((pod) => !isBeingDeleted(pod)),
     plan: ({ leftovers }) => {
       const pods = leftovers.filter((pod) => !isBeingDeleted(pod));
       const steps = pods.map((pod) => ({ step: 'deleteTargetPod', pod, why: 'the migration is over' }) as const);
@@ -53,11 +46,19 @@ export const endedRules: readonly MigrationRule[] = [
   {
     name: 'attachments-left',
     why: 'Pods still bring plugged volumes to launchers that the guest has left: they are deleted.',
-    when: ({ plugged }) => plugged.left.length > 0,
+    when: (facts) => !isTidying(facts) && facts.plugged.left.length > 0,
     plan: ({ plugged }) => ({
       ...does([{ step: 'deleteAttachments', pods: plugged.left }]),
       requeueAfterMs: goneMs,
     }),
+  },
+  // Behind what cleans up, which must not wait for a retry that cannot be made; before what only waits.
+  ...retryRules,
+  {
+    name: 'target-tidies-up',
+    why: "The migration has failed; the target's agent lets go of what it prepared before the pod is deleted.",
+    when: isTidying,
+    plan: (facts) => waits(tidyingLeftMs(facts)),
   },
   {
     name: 'older-ones',
@@ -91,11 +92,16 @@ function isLeft(facts: Facts): boolean {
   return !mayHoldGuest(facts, pod);
 }
 
+function isTidying(facts: Facts): boolean {
+  return isLeft(facts) && tidyingLeftMs(facts) > 0;
+}
+
+/** Never more than the limit: the agent that stamped the end may have another clock. */
 function tidyingLeftMs(facts: Facts): number {
   const { vmi, now } = facts;
   const target = vmi?.metadata.labels?.[labels.migrationTargetNodeName];
   const node = targetPod(facts)?.spec.nodeName;
   const end = Date.parse(ownState(facts)?.endTimestamp ?? '');
   if (target === undefined || target !== node || Number.isNaN(end)) return 0;
-  return end + tidyingMs - now.getTime();
+  return Math.min(tidyingMs, end + tidyingMs - now.getTime());
 }

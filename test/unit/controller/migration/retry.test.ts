@@ -187,6 +187,41 @@ for (const [obstacle, given] of Object.entries(obstacles)) {
   });
 }
 
+test('a migration is tried again whoever its owner is, unless that one is its controller', () => {
+  const rule = (controller?: boolean) => {
+    const migration = toBeRetried();
+    const owner = { apiVersion: 'example.com/v1', kind: 'Drain', name: 'd', uid: 'uid-d' };
+    migration.metadata.ownerReferences = [{ ...owner, ...(controller !== undefined && { controller }) }];
+    return decide(observed('Failed', { migration, vmi: runningVmi(reported) })).rule;
+  };
+  assert.deepEqual([rule(), rule(false), rule(true)], ['retry-due', 'retry-due', 'retry-needless']);
+});
+
+test('a failure that a clock ahead has stamped settles no longer than another one', () => {
+  const seen = observed('Failed', { migration: toBeRetried(), vmi: runningVmi(reported) });
+  const { rule, requeueAfterMs } = decide({ ...seen, now: new Date('2026-01-01T00:00:00Z') });
+  assert.deepEqual([rule, requeueAfterMs], ['retry-settles', 3_000]);
+});
+
+test('what a failed migration left goes before it is tried again, and the retry waits for no agent that tidies up', () => {
+  const seen = observed('Failed', { migration: toBeRetried(), vmi: runningVmi(reported), target: ready });
+  assert.equal(decide(seen).rule, 'target-left');
+  const plugged = { claims: [], inMotion: [], attachments: [], left: [buildAttachment()] };
+  const gone = { ...seen, target: { kind: 'none' } as const };
+  assert.equal(decide({ ...gone, plugged }).rule, 'attachments-left');
+  assert.equal(decide({ ...gone, leftovers: [buildTarget()] }).rule, 'unrecorded-left');
+  assert.equal(decide(gone).rule, 'retry-due');
+  const vmi = runningVmi(reported);
+  const labels = { ...vmi.metadata.labels, 'kubevirt.io/migrationTargetNodeName': 'node2' };
+  const tidying = { ...seen, vmi: { ...vmi, metadata: { ...vmi.metadata, labels } } };
+  assert.equal(decide({ ...tidying, plugged }).rule, 'retry-due');
+  assert.equal(decide({ ...tidying, migration: buildMigration('Failed'), plugged }).rule, 'target-tidies-up');
+  const early = { ...tidying, migration: buildMigration('Failed'), now: new Date('2026-01-01T00:00:00Z') };
+  assert.equal(decide(early).requeueAfterMs, 60_000);
+  const later = { ...tidying, now: new Date('2026-01-01T00:10:51Z') };
+  assert.equal(decide(later).rule, 'target-left');
+});
+
 test('a guest that its user has paused is tried again, and comes late no more than ten minutes', () => {
   const seen = observed('Failed', {
     migration: toBeRetried(),
