@@ -1,4 +1,11 @@
-import { type Disk, isBeingDeleted, type VirtualMachine, type Volume, type VolumeRequest } from '../../api/index.ts';
+import {
+  type Disk,
+  isBeingDeleted,
+  isFinal,
+  type VirtualMachine,
+  type Volume,
+  type VolumeRequest,
+} from '../../api/index.ts';
 import { isRecord, listOf, memberAt } from '../../base/index.ts';
 import { listed, named } from './by-name.ts';
 import { isHotpluggable, type PluggedVolumes } from './hotplug.ts';
@@ -12,12 +19,12 @@ export interface RequestedVolumes {
   readonly vmi: PluggedVolumes | undefined;
 }
 
-/** Undefined: nothing was asked for that the template does not have, or the VMI does not run yet. */
+/** Undefined: nothing was asked for that the template does not have, or the VMI does not run yet. One that has ended is kept by some run strategies. */
 export function requestedVolumes({ vm, vmi, plugsVolumes }: PresentVm): RequestedVolumes | undefined {
   const open = openVolumeRequests(vm);
   if (open.length === 0 || !isRecord(vm.spec.template?.spec?.domain)) return undefined;
   const template = open.reduce(applied, templateOf(vm));
-  if (!vmi || isBeingDeleted(vmi) || plugsVolumes) return { template, vmi: undefined };
+  if (!vmi || isFinal(vmi) || isBeingDeleted(vmi) || plugsVolumes) return { template, vmi: undefined };
   if (vmi.status?.phase !== 'Running') return undefined;
   const running = { volumes: listed(vmi.spec.volumes), disks: listed(vmi.spec.domain?.devices?.disks) };
   // What the guest was started with stays until its next start.

@@ -193,6 +193,19 @@ const rows: readonly Row[] = [
     steps: ['plugVolumes', 'changeVolumes'],
   },
   {
+    rule: 'volumes-requested',
+    when: 'virt-api was asked for one, and the guest has ended',
+    seen: {
+      vm: vmWith(
+        { runStrategy: 'Manual' },
+        { volumeRequests: [{ addVolumeOptions: { name: 'a', volumeSource: { dataVolume: { name: 'a' } } } }] },
+      ),
+      vmi: { ...running, status: { ...running.status, phase: 'Succeeded' } },
+      plugsVolumes: false,
+    },
+    steps: ['changeVolumes'],
+  },
+  {
     rule: 'metadata-differs',
     when: 'the template has a label that VMIs get also later',
     seen: {

@@ -75,6 +75,15 @@ const rows: readonly Row[] = [
     plugsVolumes: false,
     expected: undefined,
   },
+  {
+    when: 'the guest has ended, and its VMI is kept',
+    requests: [add('a')],
+    template: of(root),
+    vmi: of(root),
+    phase: 'Succeeded',
+    plugsVolumes: false,
+    expected: ['root,a on root,a'],
+  },
 ];
 
 function specOf({ volumes, disks }: PluggedVolumes) {
