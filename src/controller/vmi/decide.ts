@@ -189,6 +189,12 @@ const presentRules = ruleTable<Facts, VmiPlan>(
       when: (facts) => multusLeftMs(facts) !== undefined,
       plan: (facts) => ({ steps: podSteps(facts), requeueAfterMs: multusLeftMs(facts) ?? 0 }),
     },
+    {
+      name: 'plugged-consumer-failed',
+      why: 'The pod that asked for a claim which is to be plugged in has failed: another one asks after a pause.',
+      when: ({ attachmentPlan }) => attachmentPlan().againMs !== undefined,
+      plan: withAttachments,
+    },
   ],
   {
     name: 'pod-there',
@@ -300,11 +306,12 @@ function cannotStart(vmi: VirtualMachineInstance, problem: string, reason = 'Fai
 
 /** The newcomer comes first: it is what an older pod may be waiting for. */
 function withAttachments(facts: Facts): VmiPlan {
-  const { wanted, superseded, awaiting } = facts.attachmentPlan();
+  const { wanted, superseded, awaiting, againMs } = facts.attachmentPlan();
   const create = [...(wanted ? [wanted] : []), ...facts.newTriggers(awaiting)].map((pod): VmiStep => {
     return { step: 'createAttachmentPod', pod };
   });
-  return { steps: [...podSteps(facts), ...create, ...attachmentDeletion(superseded)] };
+  const steps = [...podSteps(facts), ...create, ...attachmentDeletion(superseded)];
+  return { steps, ...(againMs !== undefined && { requeueAfterMs: againMs }) };
 }
 
 const attachmentDeletion = (pods: readonly Pod[]): VmiStep[] =>

@@ -61,6 +61,23 @@ for (const { expected, ...row } of rows) {
   });
 }
 
+test('a pod that failed to ask for its claim is replaced after a pause, whatever the clocks say', () => {
+  const failed = attached('trigger', 'Failed', 'data');
+  const made = Date.parse(failed.pod.metadata.creationTimestamp ?? '');
+  const after = (ms: number, triggers = [failed]) => {
+    const facts = factsOf({ state: 'awaits-consumer', phase: 'Pending', triggers });
+    const plan = planAttachments({ ...facts, now: new Date(made + ms) }, () => buildPod());
+    return [plan.awaiting, plan.superseded.map(({ metadata }) => metadata.uid), plan.againMs];
+  };
+  assert.deepEqual(after(1_000), [[], [], 29_000]);
+  assert.deepEqual(after(-3_600_000), [[], [], 30_000]);
+  assert.deepEqual(after(30_000), [['data'], ['uid-trigger'], undefined]);
+  const next = attached('next', 'Pending', 'data');
+  assert.deepEqual(after(30_000, [failed, next]), [[], ['uid-trigger'], undefined]);
+  const facts = { ...factsOf({ state: 'filled', phase: 'Bound', triggers: [failed] }), now: new Date(made) };
+  assert.deepEqual(planAttachments(facts, () => buildPod()).superseded, [failed.pod]);
+});
+
 test('the entry of the volume says how far its DataVolume is', () => {
   const [waits] = volumeStatus(factsOf({ state: 'awaits-consumer', phase: 'Pending' }));
   assert.equal(waits?.message, 'PVC is in phase ClaimPending; DataVolume data: awaits-consumer');

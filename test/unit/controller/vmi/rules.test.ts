@@ -237,6 +237,32 @@ const rows: readonly Row[] = [
     plan: ['createAttachmentPod trigger-data'],
   },
   {
+    rule: 'plugged-consumer-failed',
+    when: 'the pod that asked for a claim has failed a moment ago',
+    vmi: plugging,
+    pods: [buildRunningPod(unpausedPod)],
+    more: {
+      claims: claims('data'),
+      pluggedFillings: [{ ...filling('awaits-consumer'), claim: 'data' }],
+      triggers: [attached('trigger', 'Failed', 'data')],
+      now: new Date('2026-01-01T00:01:10Z'),
+    },
+    plan: [],
+  },
+  {
+    rule: 'plugged-consumer-awaited',
+    when: 'the pod that asked for a claim has failed a while ago',
+    vmi: plugging,
+    pods: [buildRunningPod(unpausedPod)],
+    more: {
+      claims: claims('data'),
+      pluggedFillings: [{ ...filling('awaits-consumer'), claim: 'data' }],
+      triggers: [attached('trigger', 'Failed', 'data')],
+      now: new Date('2026-01-01T00:01:31Z'),
+    },
+    plan: ['createAttachmentPod trigger-data', 'deleteAttachmentPods uid-trigger'],
+  },
+  {
     rule: 'final',
     when: 'a claim has been asked for that was to be plugged in',
     vmi: vmiIn('Failed'),
