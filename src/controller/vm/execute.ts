@@ -1,15 +1,18 @@
 import {
   finalizers,
+  type Key,
   observedApiVersion,
+  type ResourceType,
   resources,
   type VirtualMachine,
   type VirtualMachineInstance,
 } from '../../api/index.ts';
 import { errorMessage } from '../../base/index.ts';
-import { isKubeError, type KubeClient, writeIfThere } from '../../kube/index.ts';
+import { getIfThere, isKubeError, type KubeClient, writeIfThere } from '../../kube/index.ts';
 import type { Executors, ObjectEvent, Outcome, ReadYourWrites, Step, StepContext } from '../../reconcile/index.ts';
 import { expandVm, inferReferences, keepReferences } from '../instancetypes/index.ts';
 import type { VmStepArgs } from './decide.ts';
+import type { JsonPatchOperation } from './live-change.ts';
 import { makeDataVolumes } from './make-data-volume.ts';
 import { makeVmi, ownerReference } from './make-vmi.ts';
 import { liveVmi } from './observe.ts';
@@ -33,6 +36,8 @@ export const failureReasons: Readonly<Record<string, string>> = {
 };
 
 const done: Outcome = { kind: 'done' };
+/** Until an object that others have changed is looked at again. */
+const overtakenMs = 200;
 
 export const executors: Executors<VmStepArgs, ExecuteContext> = {
   adoptVmi,
@@ -136,7 +141,7 @@ async function stopVmi({ vmi }: Step<VmStepArgs, 'stopVmi'>, context: ExecuteCon
 function plugVolumes({ vmi, plugged }: Step<VmStepArgs, 'plugVolumes'>, context: ExecuteContext): Promise<Outcome> {
   const devices = vmi.spec.domain.devices;
   const operations = [
-    ...(devices ? [] : [{ op: 'add', path: '/spec/domain/devices', value: {} }]),
+    ...madeUnless(devices, '/spec/domain/devices'),
     ...replaced('/spec/volumes', vmi.spec.volumes, plugged.volumes),
     ...replaced('/spec/domain/devices/disks', devices?.disks, plugged.disks),
   ];
@@ -146,21 +151,20 @@ function plugVolumes({ vmi, plugged }: Step<VmStepArgs, 'plugVolumes'>, context:
 /** Guarded in the same way. What the VMI has of it was plugged in before: the request is forgotten with this. */
 async function changeVolumes(
   { template }: Step<VmStepArgs, 'changeVolumes'>,
-  { client, vms, key, vm, signal }: ExecuteContext,
+  context: ExecuteContext,
 ): Promise<Outcome> {
+  const { vm } = context;
   const devices = vm.spec.template.spec.domain?.devices;
   const at = '/spec/template/spec';
   const operations = [
-    ...(devices ? [] : [{ op: 'add', path: `${at}/domain/devices`, value: {} }]),
+    ...madeUnless(devices, `${at}/domain/devices`),
     ...replaced(`${at}/volumes`, vm.spec.template.spec.volumes, template.volumes),
     ...replaced(`${at}/domain/devices/disks`, devices?.disks, template.disks),
   ];
   try {
-    const newer = await change(vm, resources.virtualMachines, operations, client, signal);
-    if (newer) vms.saw(key, vm, newer);
-    return done;
+    return await patchVm(operations, context);
   } catch (error) {
-    if (signal.aborted) throw error;
+    if (context.signal.aborted) throw error;
     const message = `Error encountered while handling volume hotplug requests: ${errorMessage(error)}`;
     return { kind: 'failed', error: { severity: 'retry', code: 'HOTPLUG_FAILED', message } };
   }
@@ -173,7 +177,7 @@ function plugInterfaces(
 ): Promise<Outcome> {
   const devices = vmi.spec.domain.devices;
   const operations = [
-    ...(devices ? [] : [{ op: 'add', path: '/spec/domain/devices', value: {} }]),
+    ...madeUnless(devices, '/spec/domain/devices'),
     ...replaced('/spec/networks', vmi.spec.networks, plugged.networks),
     ...replaced('/spec/domain/devices/interfaces', devices?.interfaces, plugged.interfaces),
   ];
@@ -184,31 +188,74 @@ function changeVmi({ vmi, operations }: Step<VmStepArgs, 'changeVmi'>, context: 
   return patchVmi({ vmi, operations, what: 'what the template changes' }, context);
 }
 
-async function patchVmi(
-  change: { readonly vmi: VirtualMachineInstance; readonly operations: readonly object[]; readonly what: string },
-  { client, vmis, key, signal }: ExecuteContext,
-): Promise<Outcome> {
-  const { vmi, what } = change;
-  const operations = [{ op: 'test', path: '/metadata/uid', value: vmi.metadata.uid }, ...change.operations];
+interface VmiPatch {
+  readonly vmi: VirtualMachineInstance;
+  readonly operations: readonly JsonPatchOperation[];
+  readonly what: string;
+}
+
+async function patchVmi({ vmi, operations, what }: VmiPatch, context: ExecuteContext): Promise<Outcome> {
+  const { client, vmis, key, signal } = context;
+  const type = resources.virtualMachineInstances;
   try {
-    const type = resources.virtualMachineInstances;
-    vmis.saw(key, vmi, await client.patch<VirtualMachineInstance>(type, vmi.metadata, operations, 'json', { signal }));
+    const newer = await change(vmi, type, operations, client, signal);
+    if (newer) vmis.saw(key, vmi, newer);
     return done;
   } catch (error) {
-    if (signal.aborted) throw error;
-    if (isKubeError(error, 'NOT_FOUND')) return done;
+    const newest = await newestAfter<VirtualMachineInstance>(error, vmi, type, context);
+    if (newest) return overtakenBy(newest, vmi, vmis, key);
     const message = `Error encountered while trying to patch ${what} of the VMI: ${errorMessage(error)}`;
     return { kind: 'failed', error: { severity: 'retry', code: 'HOTPLUG_FAILED', message } };
   }
 }
 
-function replaced(path: string, old: unknown, value: unknown) {
+async function patchVm(operations: readonly JsonPatchOperation[], context: ExecuteContext): Promise<Outcome> {
+  const { client, vms, key, vm, signal } = context;
+  const type = resources.virtualMachines;
+  try {
+    const newer = await change(vm, type, operations, client, signal);
+    if (newer) vms.saw(key, vm, newer);
+    return done;
+  } catch (error) {
+    const newest = await newestAfter<VirtualMachine>(error, vm, type, context);
+    if (newest) return overtakenBy(newest, vm, vms, key);
+    throw error;
+  }
+}
+
+/** What the object has become where a patch was refused because others have changed it; undefined: the patch itself is not taken. */
+async function newestAfter<T extends VirtualMachine | VirtualMachineInstance>(
+  error: unknown,
+  { metadata }: T,
+  type: ResourceType,
+  { client, signal }: ExecuteContext,
+): Promise<T | undefined> {
+  if (signal.aborted) throw error;
+  if (!isKubeError(error, 'CONFLICT', 'INVALID')) return undefined;
+  const newest = await getIfThere<T>(client, type, metadata, { signal });
+  return newest?.metadata.resourceVersion === metadata.resourceVersion ? undefined : newest;
+}
+
+/** No error of anybody: it is decided anew on the newest object. */
+function overtakenBy<T extends VirtualMachine | VirtualMachineInstance>(
+  newest: T,
+  observed: T,
+  objects: Pick<ReadYourWrites<T>, 'saw'>,
+  key: Key,
+): Outcome {
+  objects.saw(key, observed, newest);
+  return { kind: 'wait', afterMs: overtakenMs, reason: 'others have changed the object meanwhile' };
+}
+
+function replaced(path: string, old: unknown, value: unknown): JsonPatchOperation[] {
   if (old === undefined) return [{ op: 'add', path, value }];
   return [
     { op: 'test', path, value: old },
     { op: 'replace', path, value },
   ];
 }
+
+const madeUnless = (present: object | undefined, path: string) => (present ? [] : replaced(path, undefined, {}));
 
 async function switchToAlways(_step: object, { client, vms, key, vm, signal }: ExecuteContext): Promise<Outcome> {
   const wanted = structuredClone(vm);
@@ -249,14 +296,12 @@ async function adoptDataVolumes(
 }
 
 /** The first write of a VM: what upstream's first write says is in it. */
-async function addFinalizer(_step: object, { client, vms, key, vm, signal }: ExecuteContext): Promise<Outcome> {
+async function addFinalizer(_step: object, context: ExecuteContext): Promise<Outcome> {
+  const { vm } = context;
   const names = [...(vm.metadata.finalizers ?? []), finalizers.vm];
   const { annotations } = vm.metadata;
   const noted = replaced('/metadata/annotations', annotations, { ...annotations, ...observedApiVersion });
-  const operations = [...replaced('/metadata/finalizers', vm.metadata.finalizers, names), ...noted];
-  const newer = await change(vm, resources.virtualMachines, operations, client, signal);
-  if (newer) vms.saw(key, vm, newer);
-  return done;
+  return patchVm([...replaced('/metadata/finalizers', vm.metadata.finalizers, names), ...noted], context);
 }
 
 async function removeFinalizer(_step: object, { client, vm, signal }: ExecuteContext): Promise<Outcome> {
@@ -288,15 +333,24 @@ function setFinalizers<T extends VirtualMachine | VirtualMachineInstance>(
   return change(object, type, replaced('/metadata/finalizers', object.metadata.finalizers, names), client, signal);
 }
 
-/** Undefined: the object is gone. */
+/**
+ * Undefined: the object is gone. What is not there cannot be tested, and what came there meanwhile would be overwritten: who adds something
+ * tests the version.
+ */
 async function change<T extends VirtualMachine | VirtualMachineInstance>(
   object: T,
   type: typeof resources.virtualMachines | typeof resources.virtualMachineInstances,
-  changes: readonly object[],
+  changes: readonly JsonPatchOperation[],
   client: Pick<KubeClient, 'patch'>,
   signal: AbortSignal,
 ): Promise<T | undefined> {
-  const operations = [{ op: 'test', path: '/metadata/uid', value: object.metadata.uid }, ...changes];
+  const { uid, resourceVersion } = object.metadata;
+  const adds = changes.some(({ op }) => op === 'add');
+  const operations = [
+    { op: 'test', path: '/metadata/uid', value: uid },
+    ...(adds ? [{ op: 'test', path: '/metadata/resourceVersion', value: resourceVersion }] : []),
+    ...changes,
+  ];
   try {
     return await client.patch<T>(type, object.metadata, operations, 'json', { signal });
   } catch (error) {

@@ -26,7 +26,10 @@ export type LiveRule = (vm: VirtualMachine, vmi: VirtualMachineInstance, rollout
 /** Upstream's virt-controller says it of all other fields, too: nothing is changed live then, and the condition stays until the next start. */
 export const stagedMessage = 'a non-live-updatable field was changed in the template spec';
 
-/** What is replaced is tested first: another program may have changed it. `undefined`: it is not there, or shall not be. */
+/**
+ * What is replaced is tested first: another program may have changed it. `undefined`: it is not there, or shall not be. Whoever sends
+ * what adds something tests the object's version.
+ */
 export function changed(path: string, old: unknown, value: unknown): JsonPatchOperation[] {
   const before: JsonPatchOperation[] = old === undefined ? [] : [{ op: 'test', path, value: old }];
   if (value !== undefined) return [...before, { op: old === undefined ? 'add' : 'replace', path, value }];
