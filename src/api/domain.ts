@@ -85,6 +85,8 @@ export interface MigrationMetadata {
   FailureReason: string;
   AbortStatus: '' | 'Aborting' | 'Succeeded' | 'Failed';
   Mode: '' | 'PreCopy' | 'PostCopy' | 'Paused';
+  /** Ours alone: the same order again resumes a post-copy that broke. Upstream's launcher cannot, and says nothing of it. */
+  Resumable?: boolean;
 }
 
 export interface KubeVirtMetadata {

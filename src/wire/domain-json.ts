@@ -1,7 +1,7 @@
 import type { Domain } from '../api/index.ts';
 import { WireError } from './errors.ts';
 import { domainJsonLimits, type JsonLimits, parseJson } from './json-limits.ts';
-import { bool, fill, list, nullable, num, object, optionalStr, record, str } from './json-shape.ts';
+import { bool, fill, list, nullable, num, object, optionalStr, optionalTrue, record, str } from './json-shape.ts';
 
 const alias = nullable(object({ Name: str, UserDefined: bool }));
 
@@ -42,6 +42,7 @@ const kubeVirtMetadata = object({
       FailureReason: str,
       AbortStatus: str,
       Mode: str,
+      Resumable: optionalTrue,
     }),
   ),
   Backup: nullable(record),

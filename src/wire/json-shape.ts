@@ -22,6 +22,9 @@ export const bool: Shape = (value, path) => primitive(value, path, 'boolean', fa
 /** A string or no key at all; `null` and `""` count as no key. */
 export const optionalStr: Shape = (value, path) => primitive(value, path, 'string', '') || undefined;
 
+/** `true` or no key at all. */
+export const optionalTrue: Shape = (value, path) => primitive(value, path, 'boolean', false) || undefined;
+
 /** Any object, not looked into. */
 export const record: Shape = (value, path) => asObject(value, path);
 

@@ -46,6 +46,7 @@ export function begunMigration(uid: string, now: Date): MigrationMetadata {
     FailureReason: '',
     AbortStatus: '',
     Mode: 'PreCopy',
+    Resumable: true,
   };
 }
 

@@ -19,6 +19,7 @@ test('an order is taken at once, carried out in the background, and noted with i
     FailureReason: '',
     AbortStatus: '',
     Mode: 'PreCopy',
+    Resumable: true,
   });
   call.end();
   await settle();
