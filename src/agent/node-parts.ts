@@ -110,7 +110,8 @@ function makeMigration({ migration, podIp, privateDir }: AgentOptions, deps: Mig
       ? 'migrations.disableTLS of the KubeVirt object is set: this node agent carries no streams without TLS'
       : undefined;
   const credentials = new ProxyCredentials(migration, tls);
-  const proxies = new AgentProxies({ resumeMs: migration.resumeMs }, { keeper, credentials, objection, clock });
+  const { resumeMs } = migration;
+  const proxies = new AgentProxies({ resumeMs, stallSeconds }, { keeper, credentials, objection, clock });
   const launchers = sampledLaunchers(clients);
   const follower = new MigrationFollower({ proxies, vmis, domains, launchers, clock, log });
   // Before the proxies, which report those that they adopt.

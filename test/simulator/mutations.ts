@@ -260,8 +260,8 @@ export const mutations: readonly (Mutation & { readonly first?: number })[] = [
   {
     name: 'streams that stand in post-copy are left as they are',
     file: 'src/agent/vmi/decide/migration/post-copy-rules.ts',
-    find: 'stalledSeconds(facts) > 0 && isInPostCopy(facts)',
-    replace: 'stalledSeconds(facts) > Number.MAX_VALUE && isInPostCopy(facts)',
+    find: 'stallsInMs(facts, view) !== undefined && canResume(facts, view)',
+    replace: 'stallsInMs(facts, view) === null && canResume(facts, view)',
     first: firstFrozenSeed,
   },
 ];

@@ -6,10 +6,13 @@ import type { EndedStreams, MigrationProxies, ProxyFigures, ProxyPorts, SourcePr
 import type { KeptProxy, ProxyKeeper } from './proxy-keeper.ts';
 import { gone } from './proxy-processes.ts';
 import { isSameDuty, type ProxyDuty, type Side } from './proxy-record.ts';
+import { stallTimes } from './stall.ts';
 
 export interface AgentProxiesOptions {
   /** Streams that broke in post-copy are opened anew for so long. */
   readonly resumeMs?: number;
+  /** As `HaproxyOptions.stallSeconds`. */
+  readonly stallSeconds?: number;
   /** The files of certificates are looked for at most so often. */
   readonly lookMs?: number;
 }
@@ -26,13 +29,15 @@ export interface AgentProxiesDeps {
 export class AgentProxies implements MigrationProxies, Component {
   readonly name = 'migration proxies';
   readonly resumeMs: number;
+  readonly stallMs: number;
   readonly #lookMs: number;
   readonly #deps: AgentProxiesDeps;
   #refusal: string | undefined;
   #certificates: { readonly atMs: number; readonly problem: string | undefined } | undefined;
 
-  constructor({ resumeMs = 300_000, lookMs = 5_000 }: AgentProxiesOptions, deps: AgentProxiesDeps) {
+  constructor({ resumeMs = 300_000, stallSeconds = 20, lookMs = 5_000 }: AgentProxiesOptions, deps: AgentProxiesDeps) {
     this.resumeMs = resumeMs;
+    this.stallMs = stallTimes(stallSeconds).surelyMs;
     this.#lookMs = lookMs;
     this.#deps = deps;
   }

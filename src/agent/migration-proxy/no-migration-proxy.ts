@@ -16,6 +16,7 @@ export function noMigrationProxy(address: string): MigrationProxies {
     address,
     outliveAgent: false,
     resumeMs: 0,
+    stallMs: 0,
     targetPorts: () => undefined,
     hasSource: () => false,
     migrationOf: () => undefined,

@@ -65,6 +65,8 @@ export interface MigrationProxies {
   readonly outliveAgent: boolean;
   /** A post-copy whose streams broke is resumed through new ones for so long, before its guest is given up. */
   readonly resumeMs: number;
+  /** `--migration-stall-seconds`, and how old a figure of a proxy may be: what is silent for so long has carried nothing for those seconds. */
+  readonly stallMs: number;
   /** Address under which other nodes reach this one's listeners. */
   readonly address: string;
   /** Ports that are open for this VMI as a target; undefined when none are. */

@@ -11,13 +11,16 @@ export interface StallTimes {
   readonly answerMs: number;
   /** Streams without a byte for so long carry none: what flows is counted, and looked at, several times meanwhile. */
   readonly silentMs: number;
+  /** So long after a moment, streams that are called silent have been so for `stallMs` since: figures are as old as the rest. */
+  readonly surelyMs: number;
 }
 
 export function stallTimes(stallSeconds: number, lookMs?: number): StallTimes {
   const stallMs = stallSeconds * 1000;
   const everyMs = lookMs ?? Math.min(longestLookMs, stallMs / 4);
   const silentMs = Math.max(stallMs, 2 * countSeconds * 1000 + everyMs);
-  return { stallMs, lookMs: everyMs, answerMs: Math.max(stallMs - everyMs, stallMs / 2), silentMs };
+  const surelyMs = stallMs + countSeconds * 1000 + everyMs;
+  return { stallMs, lookMs: everyMs, answerMs: Math.max(stallMs - everyMs, stallMs / 2), silentMs, surelyMs };
 }
 
 /** Of TCP, in seconds: silence, then questions that nobody answers; together no longer than `stallSeconds`. */

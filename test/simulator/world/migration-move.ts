@@ -65,7 +65,7 @@ export class Move {
       if (domain.migration.EndTimestamp) throw new Refusal(`migration job ${uid} already executed`);
       return;
     }
-    this.#note(source, { ...noMigration, UID: uid, StartTimestamp: this.#now(), Mode: 'PreCopy' });
+    this.#note(source, { ...noMigration, UID: uid, StartTimestamp: this.#now(), Mode: 'PreCopy', Resumable: true });
     this.#phase = 'copies';
     this.#later(world.chance.between(5, 300), () => this.#connect());
   }

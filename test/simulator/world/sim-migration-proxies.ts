@@ -25,6 +25,7 @@ export class SimProxies implements MigrationProxies {
   readonly supported = true;
   readonly outliveAgent = false;
   readonly resumeMs = resumeMs;
+  readonly stallMs = stallMs;
   unavailable: string | undefined;
   /** The network between the nodes is away: proxies stand, and nothing goes through. */
   areCut = false;

@@ -181,6 +181,12 @@ export interface SourceMemory {
   readonly cancelledMs?: number | undefined;
   /** Its streams broke in post-copy, and are opened anew. */
   readonly broken?: { readonly sinceMs: number; readonly lastTryMs: number } | undefined;
+  /** First sight of libvirt's word that QEMU is in post-copy, since it began or was resumed. */
+  readonly postCopySinceMs?: number | undefined;
+  /** What was used up of the time for resuming it: how long its streams stood and how long they were broken. */
+  readonly spentMs?: number | undefined;
+  /** When it was last resumed. */
+  readonly resumedMs?: number | undefined;
   /** First sight of the source's own word that it is over. */
   readonly overSeenMs?: number | undefined;
 }

@@ -50,6 +50,8 @@ export interface ProxiesView {
   readonly hasSource: boolean;
   /** Streams that broke in post-copy are opened anew for so long; absent: not at all. */
   readonly resumeMs?: number;
+  /** Streams of memory stand when they have carried nothing for so long since the switch to post-copy; absent: nobody says. */
+  readonly stallMs?: number;
   /** What the open sides were opened for, also by an earlier agent; absent: not open, or not known. */
   readonly sourceMigration?: string;
   readonly targetMigration?: string;

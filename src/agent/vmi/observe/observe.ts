@@ -138,7 +138,7 @@ function statusFactsOf(
 }
 
 function proxyView(uid: string, migrationProxies: AgentPorts['migrationProxies']): ProxiesView {
-  const { supported, unavailable, address, resumeMs } = migrationProxies;
+  const { supported, unavailable, address, resumeMs, stallMs } = migrationProxies;
   const targetPorts = migrationProxies.targetPorts(uid);
   const sourceMigration = migrationProxies.migrationOf('source', uid);
   const targetMigration = migrationProxies.migrationOf('target', uid);
@@ -149,6 +149,7 @@ function proxyView(uid: string, migrationProxies: AgentPorts['migrationProxies']
     unavailable,
     address,
     ...(resumeMs > 0 && { resumeMs }),
+    ...(stallMs > 0 && { stallMs }),
     ...(targetPorts && { targetPorts }),
     hasSource: migrationProxies.hasSource(uid),
     ...(sourceMigration !== undefined && { sourceMigration }),

@@ -135,6 +135,7 @@ const asTheSource = fc
       {
         ...{ firstTryMs: ago, sentMs: ago, refusal: fc.constant('no') },
         ...{ unheardSinceMs: ago, cancelledMs: ago, overSeenMs: ago },
+        ...{ postCopySinceMs: ago, resumedMs: ago, spentMs: fc.nat(120_000) },
       },
       { requiredKeys: [] },
     ),
@@ -172,6 +173,7 @@ const migrationProxies: fc.Arbitrary<ProxiesView> = fc.record(
     hasSource: fc.boolean(),
     sourceEnded: fc.record({ migrationUid, reason: fc.constant('stream frozen') }),
     sourceStalledSeconds: fc.nat(60),
+    ...{ resumeMs: fc.nat(120_000), stallMs: fc.nat(30_000) },
   },
   { requiredKeys: ['supported', 'unavailable', 'address', 'hasSource'] },
 );

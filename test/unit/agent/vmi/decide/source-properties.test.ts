@@ -48,6 +48,7 @@ const reported: fc.Arbitrary<MigrationMetadata | null> = fc.option(
       Failed: fc.boolean(),
       AbortStatus: fc.constantFrom<MigrationMetadata['AbortStatus']>('', '', 'Aborting', 'Failed'),
       Mode: fc.constantFrom<MigrationMetadata['Mode']>('PreCopy', 'PostCopy', 'Paused'),
+      Resumable: fc.boolean(),
     })
     .map((given) => ({ ...noMigration, ...given })),
   { nil: null, freq: 3 },
@@ -183,8 +184,14 @@ test('a guest that may have moved half is not cut off from its other half, unles
     const isSame = isOfMigration(given.memory, state.migrationUid ?? '');
     if (!isOwn || !isSame || reported?.Mode !== 'PostCopy' || state.sourceNode !== node) return;
     if (state.sourceState !== undefined || state.targetState !== undefined) return;
-    const isStalled = (given.migrationProxies.sourceStalledSeconds ?? 0) > 0;
-    assert.ok(isStalled || !stepsOf(decision).includes('closeSourceProxies'));
+    const { sourceStalledSeconds = 0, resumeMs = 0, stallMs = Number.POSITIVE_INFINITY } = given.migrationProxies;
+    const { migration } = given.memory;
+    const sinceMs = (migration.role === 'source' && migration.postCopySinceMs) || given.nowMs;
+    const isStalled = sourceStalledSeconds > 0 && given.nowMs - sinceMs >= stallMs;
+    const { Status, Reason } = given.domain.kind === 'present' ? given.domain.domain.Status : {};
+    const isSwitched = Status === 'Paused' && Reason === 'Postcopy';
+    const isAllowed = isStalled && isSwitched && reported.Resumable === true && resumeMs > 0;
+    assert.ok(isAllowed || !stepsOf(decision).includes('closeSourceProxies'));
     assert.ok(!stepsOf(decision).includes('cancelMigration'));
   });
 });

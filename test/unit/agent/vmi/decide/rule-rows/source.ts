@@ -5,7 +5,10 @@ import { deleting, leaving, migration, migrationProxies, open, over, published, 
 import { memory, type Row } from './row.ts';
 
 const broken = reported({ Mode: 'PostCopy' }, 'Paused', 'PostcopyFailed');
-const resumable = { ...open, sourceMigration: 'm1', resumeMs: 60_000 };
+const resumable = { ...open, sourceMigration: 'm1', resumeMs: 60_000, stallMs: 30_000 };
+const inPostCopy = { Mode: 'PostCopy', Resumable: true } as const;
+const silent = { ...resumable, sourceStalledSeconds: 45 };
+const sinceLong = migration({ postCopySinceMs: nowMs - 30_000 });
 
 /** Rules of a VMI that is to leave this node. */
 export const sourceRows: readonly Row[] = [
@@ -63,7 +66,7 @@ export const sourceRows: readonly Row[] = [
       vmi: deleting({ ...published, ...started }),
       domain: reported({ Mode: 'PostCopy' }, 'Paused', 'Postcopy'),
       migrationProxies: open,
-      memory: migration(),
+      memory: migration({ postCopySinceMs: nowMs }),
     },
     expect: { steps: [], route: 'migration-source' },
   },
@@ -241,12 +244,35 @@ export const sourceRows: readonly Row[] = [
     expect: { steps: [], requeueAfterMs: 0 },
   },
   {
+    rule: 'post-copy-seen',
+    when: 'libvirt says for the first time that QEMU is in post-copy',
+    given: {
+      vmi: leaving({ ...published, ...started, mode: 'PostCopy' }),
+      domain: reported(inPostCopy, 'Paused', 'Postcopy'),
+      migrationProxies: silent,
+      memory: migration(),
+    },
+    expect: { steps: [], requeueAfterMs: 0 },
+  },
+  {
+    rule: 'post-copy-silent',
+    when: 'its streams have been silent for long, but most of it before the switch',
+    given: {
+      vmi: leaving({ ...published, ...started, mode: 'PostCopy' }),
+      domain: reported(inPostCopy, 'Paused', 'Postcopy'),
+      migrationProxies: silent,
+      memory: migration({ postCopySinceMs: nowMs - 29_000 }),
+    },
+    expect: { steps: [], requeueAfterMs: 1_000 },
+  },
+  {
     rule: 'post-copy-stalled',
     when: 'nothing of its memory has come for longer than is allowed',
     given: {
       vmi: leaving({ ...published, ...started, mode: 'PostCopy' }),
-      domain: reported({ Mode: 'PostCopy' }, 'Paused', 'Postcopy'),
-      migrationProxies: { ...resumable, sourceStalledSeconds: 21 },
+      domain: reported(inPostCopy, 'Paused', 'Postcopy'),
+      migrationProxies: silent,
+      memory: sinceLong,
     },
     expect: { steps: ['closeSourceProxies'], requeueAfterMs: 3_000 },
   },
@@ -255,10 +281,81 @@ export const sourceRows: readonly Row[] = [
     when: 'nothing comes any more of a VMI that is deleted: its guest would never arrive to be shut down',
     given: {
       vmi: deleting({ ...published, ...started, mode: 'PostCopy' }),
-      domain: reported({ Mode: 'PostCopy' }, 'Paused', 'Postcopy'),
-      migrationProxies: { ...resumable, sourceStalledSeconds: 21 },
+      domain: reported(inPostCopy, 'Paused', 'Postcopy'),
+      migrationProxies: silent,
+      memory: sinceLong,
     },
     expect: { steps: ['closeSourceProxies'], requeueAfterMs: 3_000 },
+  },
+  {
+    rule: 'post-copy-stands',
+    when: 'its launcher does not say that it can resume, as upstream’s, which cannot',
+    given: {
+      vmi: leaving({ ...published, ...started, mode: 'PostCopy' }),
+      domain: reported({ Mode: 'PostCopy' }, 'Paused', 'Postcopy'),
+      migrationProxies: silent,
+      memory: sinceLong,
+    },
+    expect: { steps: [], requeueAfterMs: 3_000 },
+  },
+  {
+    rule: 'post-copy-stands',
+    when: 'no time is set for resuming it',
+    given: {
+      vmi: leaving({ ...published, ...started, mode: 'PostCopy' }),
+      domain: reported(inPostCopy, 'Paused', 'Postcopy'),
+      migrationProxies: { ...silent, resumeMs: 0 },
+      memory: sinceLong,
+    },
+    expect: { steps: [], requeueAfterMs: 3_000 },
+  },
+  {
+    rule: 'migration-running',
+    when: 'libvirt took the order to switch, and QEMU has not switched yet',
+    given: {
+      vmi: leaving({ ...published, ...started, mode: 'PostCopy' }),
+      domain: reported(inPostCopy, 'Paused', 'Migration'),
+      migrationProxies: silent,
+      memory: sinceLong,
+    },
+    expect: { steps: [], healthy: true },
+  },
+  {
+    rule: 'migration-running',
+    when: 'libvirt took the order to switch, and the guest runs here',
+    given: {
+      vmi: leaving({ ...published, ...started, mode: 'PostCopy' }),
+      domain: reported(inPostCopy),
+      migrationProxies: silent,
+      memory: sinceLong,
+    },
+    expect: { steps: [], healthy: true },
+  },
+  {
+    rule: 'post-copy-given-up',
+    when: 'it stood before, and has used up its time in all',
+    given: {
+      vmi: leaving({ ...published, ...started, mode: 'PostCopy' }),
+      domain: broken,
+      migrationProxies: resumable,
+      memory: migration({
+        spentMs: 50_000,
+        resumedMs: nowMs - 20_000,
+        broken: { sinceMs: nowMs - 10_000, lastTryMs: nowMs - 4_000 },
+      }),
+    },
+    expect: { steps: [], requeueAfterMs: 0 },
+  },
+  {
+    rule: 'post-copy-resume-due',
+    when: 'it used up its time before, and then moved for as long',
+    given: {
+      vmi: leaving({ ...published, ...started, mode: 'PostCopy' }),
+      domain: broken,
+      migrationProxies: resumable,
+      memory: migration({ spentMs: 60_000, resumedMs: nowMs - 61_000 }),
+    },
+    expect: { steps: ['openSourceProxies', 'migrateVirtualMachine'], requeueAfterMs: 3_000 },
   },
   {
     rule: 'migration-running',
@@ -287,7 +384,7 @@ export const sourceRows: readonly Row[] = [
       vmi: leaving({ ...published, ...started, mode: 'PostCopy' }),
       domain: reported({ Mode: 'PostCopy' }, 'Paused', 'Postcopy'),
       migrationProxies: resumable,
-      memory: migration({ broken: { sinceMs: nowMs - 20_000, lastTryMs: nowMs - 1_000 } }),
+      memory: migration({ postCopySinceMs: nowMs, broken: { sinceMs: nowMs - 20_000, lastTryMs: nowMs - 1_000 } }),
     },
     expect: { steps: [], requeueAfterMs: 0 },
   },
@@ -385,6 +482,7 @@ export const sourceRows: readonly Row[] = [
     given: {
       vmi: leaving({ ...started, mode: 'PostCopy', abortRequested: true }),
       domain: reported({ Mode: 'PostCopy' }, 'Paused', 'Postcopy'),
+      memory: migration({ postCopySinceMs: nowMs }),
     },
     expect: { steps: [] },
   },
