@@ -19,6 +19,8 @@ const promptEnd = '\n> ';
 const maxAnswerBytes = 64 * 1024;
 /** Of a process that was just found. */
 const promptMs = 5_000;
+/** A timer that is overdue by so much: this process stood still, and with it perhaps all of the pod or the machine. */
+const overdueMs = 1_000;
 
 /**
  * One connection to the control socket of a proxy process, kept open as long as both live: its end is the process' end, without
@@ -107,8 +109,18 @@ export class ControlConnection {
         end();
         reject(new MigrationProxyError('NO_ANSWER', `the proxy process ${this.process.pid} does not answer`));
       };
+      let [askedMs, isAskedOnce] = [performance.now(), true];
       // What came while this very process stood still is read first: its own sleep is nobody's silence.
-      const timer = setTimeout(() => setImmediate(() => this.#waiting === take && fail()), withinMs);
+      const startTimer = () => setTimeout(() => setImmediate(timeOut), withinMs);
+      const timeOut = () => {
+        if (this.#waiting !== take) return;
+        const isOverdue = performance.now() - askedMs > withinMs + overdueMs;
+        if (!isOverdue || !isAskedOnce) return fail();
+        // Who stood still beside it has had no time to answer yet: it gets that once more, and only once.
+        [askedMs, isAskedOnce] = [performance.now(), false];
+        timer = startTimer();
+      };
+      let timer = startTimer();
       const end = () => {
         clearTimeout(timer);
         this.#socket.off('close', fail);

@@ -133,6 +133,26 @@ describe('streams that are frozen', { skip: withoutProxies }, () => {
     assert.deepEqual((await asked).map(({ role }) => role).sort(), ['0', '49152']);
   });
 
+  test('a machine that stood still as a whole: the process gets the time for its answer once more, and only once', async (t) => {
+    const { from, move } = await world(t, {});
+    const [pid = 0] = from.pids;
+    const control = await ControlConnection.open(from.state, `${move.uid}-source.sock`);
+    t.after(() => control.close());
+    process.kill(pid, 'SIGSTOP');
+    const asked = control.figures(500);
+    await setImmediate();
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1_700);
+    // It is this one's turn first.
+    setTimeout(() => process.kill(pid, 'SIGCONT'), 100);
+    assert.deepEqual((await asked).map(({ role }) => role).sort(), ['0', '49152']);
+    process.kill(pid, 'SIGSTOP');
+    const again = control.figures(500);
+    await setImmediate();
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1_700);
+    await assert.rejects(again, { code: 'NO_ANSWER' });
+    process.kill(pid, 'SIGCONT');
+  });
+
   test('memory that does not move is seen, whatever libvirt says meanwhile; also when it moves again', async (t) => {
     const { from, to, move, memory, libvirt } = await world(t, { source: stallSeconds, target: stallSeconds });
     const { uid } = move;
