@@ -1,5 +1,5 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
-import { closeSync, mkdirSync, readSync, rmSync } from 'node:fs';
+import { closeSync, mkdirSync, readSync, rmSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { errorMessage, plainText, sleep } from '../../base/index.ts';
@@ -16,16 +16,31 @@ export function findHaproxy(): string | undefined {
 /** What programs of that name say of themselves, in a moment. */
 const tellMs = 5_000;
 
+const unordered =
+  'this HAProxy is older than 2.6 or built without Lua: install one with Lua; QEMU before 8.0 needs the order';
+
 /**
- * Whether this build keeps streams in order: it has Lua, and rules that count connections (2.6, the oldest that was tried). False, too,
- * for one that does not say so.
+ * Whether a build keeps streams in order: it has Lua, and rules that count connections (2.6, the oldest that was tried). That it does is
+ * kept as long as the file is the same; that it does not, or does not say so, is asked again: it may have been a busy moment.
  */
-export async function keepsOrder(program: string): Promise<boolean> {
-  try {
-    const { stdout } = await promisify(execFile)(program, ['-vv'], { env: {}, timeout: tellMs });
-    return saysItKeepsOrder(stdout);
-  } catch {
-    return false;
+export class OrderProbe {
+  #keeping: string | undefined;
+
+  /** Why it keeps none, in words; undefined: it does. Rejects with the signal's reason. */
+  async objection(program: string, signal?: AbortSignal): Promise<string | undefined> {
+    try {
+      const { mtimeMs, ino } = statSync(program);
+      const build = `${program} ${ino} ${mtimeMs}`;
+      if (build === this.#keeping) return undefined;
+      const limits = { env: {}, timeout: tellMs, ...(signal && { signal }) };
+      const { stdout } = await promisify(execFile)(program, ['-vv'], limits);
+      if (!saysItKeepsOrder(stdout)) return unordered;
+      this.#keeping = build;
+      return undefined;
+    } catch (error) {
+      signal?.throwIfAborted();
+      return `this HAProxy does not say what it can: ${errorMessage(error)}`;
+    }
   }
 }
 

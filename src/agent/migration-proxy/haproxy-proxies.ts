@@ -4,7 +4,7 @@ import type { ControlConnection } from './control-connection.ts';
 import type { ProxyTls } from './credentials.ts';
 import { MigrationProxyError } from './errors.ts';
 import { configurationOf, type ProxyPlan, type UserIds } from './haproxy-config.ts';
-import { findHaproxy, keepsOrder, killProcess, makeEmptyRoot } from './haproxy-process.ts';
+import { findHaproxy, killProcess, makeEmptyRoot, OrderProbe } from './haproxy-process.ts';
 import { HeldProxy } from './held-proxies.ts';
 import { listenAnywhere, PodSockets, targetSocket } from './pod-sockets.ts';
 import type { EndedStreams } from './ports.ts';
@@ -46,8 +46,6 @@ const lastWordMs = 2_000;
 const unprivileged: UserIds = { uid: 65_534, gid: 65_534 };
 const notInstalled =
   'HAProxy is not installed on this node, which carries the streams of migrations: install the package haproxy';
-const unordered =
-  'this HAProxy is older than 2.6 or built without Lua: install one with Lua; QEMU before 8.0 needs the order';
 
 /**
  * The streams of live migrations by HAProxy: one process per VMI and side, in a session of its own, which outlives this program and is
@@ -71,6 +69,7 @@ export class HaproxyProxies implements ProxyKeeper, Component {
   #found: { readonly atMs: number; readonly program: string | undefined } | undefined;
   #cancelLook: (() => void) | undefined;
   #isStopped = false;
+  readonly #order = new OrderProbe();
 
   constructor(options: HaproxyOptions, deps: HaproxyDeps) {
     this.#options = { setUpSeconds: 10, ...options };
@@ -137,8 +136,8 @@ export class HaproxyProxies implements ProxyKeeper, Component {
         throw new MigrationProxyError('UNAVAILABLE', problem ?? notInstalled);
       }
       signal.throwIfAborted();
+      const inOrder = await this.#keepsOrder(program, signal);
       if (held) await this.#end(held);
-      const inOrder = await keepsOrder(program);
       if (duty.side === 'target') await this.#openTarget({ duty, tls, program, inOrder, signal });
       else await this.#openSource({ duty, tls, program, inOrder, signal });
     });
@@ -209,8 +208,15 @@ export class HaproxyProxies implements ProxyKeeper, Component {
     const program = this.#program();
     if (program === undefined) log.warn({ reason: notInstalled }, 'live migrations are refused');
     else log.info({ address }, 'live migrations are carried by HAProxy');
-    if (program === undefined || (await keepsOrder(program))) return;
-    log.warn({ program, reason: unordered }, 'streams of a migration that begin at once arrive in any order');
+    if (program !== undefined) await this.#keepsOrder(program);
+  }
+
+  /** Rejects with the signal's reason. */
+  async #keepsOrder(program: string, signal?: AbortSignal): Promise<boolean> {
+    const reason = await this.#order.objection(program, signal);
+    if (reason === undefined) return true;
+    this.#deps.log.warn({ program, reason }, 'streams of a migration that begin at once arrive in any order');
+    return false;
   }
 
   get #limits(): { readonly setUpSeconds: number; readonly stallSeconds: number } {
