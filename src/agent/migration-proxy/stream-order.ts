@@ -80,5 +80,8 @@ export const orderedFrontend = (role: ProxyRole) => [
   `  tcp-request connection track-sc0 var(sess.number),mod(${rows})`,
 ];
 
-/** Nobody waits for longer than `waitMs` for those that were accepted before it. */
+/**
+ * Nobody waits for longer than `waitMs` for those that were accepted before it, but for a few looks: whoever has waited so long makes it the
+ * turn of the first one that waits before it, which goes on at its next look, whenever its own time began.
+ */
 export const orderedBackend = (role: ProxyRole, waitMs: number) => [`  filter lua.in_turn ${role} ${waitMs}`];

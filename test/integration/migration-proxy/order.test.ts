@@ -127,6 +127,37 @@ describe('the order of streams that begin at once', { skip: withoutProxies }, ()
     for (const socket of silent) socket.destroy();
   });
 
+  test('those who begin to wait one after the other do not add their times up for the last one', async (t) => {
+    const launcher = await RootedLauncher.start(t);
+    const node = await ProxyNode.make(t, authority);
+    const move = new TestMove(node, node, [launcher.pid, launcher.pid]);
+    await move.openTarget([0, 49_152]);
+    const arrived: number[] = [];
+    await launcher.serve(launcher.socket(`${move.uid}-49152-source.sock`), () => arrived.push(performance.now()));
+    const stranger = connect(move.port(49_152), '127.0.0.1').on('error', () => undefined);
+    await once(stranger, 'connect');
+    const pair = await authority.issue({ commonName: clientCommonName });
+    const connected: Socket[] = [];
+    for (let each = 0; each < 5; each++) {
+      const socket = connect(move.port(49_152), '127.0.0.1');
+      await once(socket, 'connect');
+      connected.push(socket);
+    }
+    const beganMs = performance.now();
+    const open: Socket[] = [];
+    for (const socket of connected.toReversed()) {
+      open.push(tls.connect({ socket, ...pair, rejectUnauthorized: false }));
+      await pause(300);
+    }
+    await eventually(() => assert.ok(arrived.length > 0), 30_000);
+    const [firstMs = 0] = arrived;
+    assert.ok(firstMs - beganMs > 500, `after ${firstMs - beganMs} ms: nobody was waited for`);
+    await eventually(() => assert.equal(arrived.length, 5), 30_000);
+    const lastMs = Math.max(...arrived) - beganMs;
+    assert.ok(lastMs < 2_000, `after ${lastMs} ms`);
+    for (const socket of [stranger, ...open]) socket.destroy();
+  });
+
   test('thousands who came and went before are not counted one by one', async (t) => {
     const { move, rounds, entry } = await world(t);
     await move.open([0, 49_152]);
