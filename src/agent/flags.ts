@@ -6,7 +6,7 @@ const later = 'accepted, not used yet: ';
 export const stallFlag = {
   kind: 'int',
   fallback: 20,
-  help: 'streams of a live migration that are frozen are ended after so long: a peer that takes nothing, a proxy process that does not answer',
+  help: 'streams of a live migration that are frozen are ended after so long: a peer that takes nothing, a proxy process that does not answer; up to 10 s later: memory that does not come in post-copy',
 } as const;
 
 /** Less than that a busy machine takes now and then; more helps nobody who waits for it. */
