@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { accessSync, constants, readFileSync, writeFileSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
-import { findCondition } from '../../../src/api/index.ts';
-import { isProcessAlive, type ProcessId, processIdOf } from '../../../src/host/index.ts';
-import { LifecycleDetail, LifecycleEvent } from '../../../src/libvirt/index.ts';
-import { eventually } from '../../fixtures/eventually.ts';
-import { type Guest, MigrationCluster, patienceMs } from '../../fixtures/migration-cluster.ts';
-import type { MigrationNode } from '../../fixtures/migration-node.ts';
+import { findCondition } from '../../src/api/index.ts';
+import { isProcessAlive, type ProcessId, processIdOf } from '../../src/host/index.ts';
+import { LifecycleDetail, LifecycleEvent } from '../../src/libvirt/index.ts';
+import { eventually } from '../fixtures/eventually.ts';
+import { type Guest, MigrationCluster, patienceMs } from '../fixtures/migration-cluster.ts';
+import type { MigrationNode } from '../fixtures/migration-node.ts';
 
 /** Slow enough that most of the memory is still to be copied when something freezes. */
 const preCopy = { bandwidthPerMigration: '8Mi' };
