@@ -1,5 +1,6 @@
 import {
   findCondition,
+  isBeingDeleted,
   isTriedAgain,
   publishedProgress,
   resources,
@@ -104,6 +105,8 @@ export async function untilMoved(
     reported = line;
     if (seen.status?.phase === 'Succeeded')
       return `${vm.namespace}/${vm.name} is on ${vmi?.status?.nodeName ?? 'no node'} now`;
+    // Cancelling deletes it; it is there until its controller is done with it.
+    if (seen.status?.phase === 'Failed' && isBeingDeleted(seen)) throw withoutMigration(awaited, vmi);
     if (seen.status?.phase === 'Failed' && !isTriedAgain(seen)) throw stayed(vm, seen);
     if (leave.aborted)
       return `${vm.namespace}/${vm.name} goes on moving; virt-node migrate-cancel ${vm.name} ends that`;

@@ -29,7 +29,8 @@ async function follow(story: Story): Promise<{ said: string; lines: string[] }> 
       if (name === 'job' || look < 0) look = Math.min(look + 1, story.length - 1);
       const status = story[look]?.[name];
       if (!status) throw new KubeError('NOT_FOUND', 'none');
-      return { metadata, spec: { vmiName: 'demo' }, status } as unknown as KubeObject;
+      const deleted = 'isDeleted' in status && { deletionTimestamp: '2026-01-01T00:00:00Z' };
+      return { metadata: { ...metadata, ...deleted }, spec: { vmiName: 'demo' }, status } as unknown as KubeObject;
     },
   } as unknown as Pick<KubeClient, 'get'>;
   const lines: string[] = [];
@@ -61,6 +62,11 @@ test('the retry fails, or is cancelled: that is the end', async () => {
   assert.equal(failure.said, 'default/demo was not moved: the streams were cut');
   const cancelled = await follow([{ job: retried }]);
   assert.equal(cancelled.said, 'default/demo stays where it is: the migration was cancelled');
+});
+
+test('one that was cancelled and has failed by that is not called a failure', async () => {
+  const { said } = await follow([{ job: { phase: 'Running' } }, { job: { ...failed(undefined), isDeleted: true } }]);
+  assert.equal(said, 'default/demo stays where it is: the migration was cancelled');
 });
 
 test('one that is not tried again after all has failed', async () => {

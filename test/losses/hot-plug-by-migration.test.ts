@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { findCondition, parseQuantity, type VirtualMachineInstance } from '../../../src/api/index.ts';
-import { untilLogin } from '../../../src/standalone/index.ts';
-import { eventually } from '../../fixtures/eventually.ts';
-import { demoVmi, NodeProcess } from '../../fixtures/node-process.ts';
+import { findCondition, parseQuantity, type VirtualMachineInstance } from '../../src/api/index.ts';
+import { untilLogin } from '../../src/standalone/index.ts';
+import { eventually } from '../fixtures/eventually.ts';
+import { demoVmi, NodeProcess } from '../fixtures/node-process.ts';
 
 const needsRoot = process.getuid?.() === 0 ? false : 'pods need root';
 const name = 'grows';
