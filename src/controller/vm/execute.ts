@@ -12,7 +12,7 @@ import { getIfThere, isKubeError, type KubeClient, writeIfThere } from '../../ku
 import type { Executors, ObjectEvent, Outcome, ReadYourWrites, Step, StepContext } from '../../reconcile/index.ts';
 import { expandVm, inferReferences, keepReferences } from '../instancetypes/index.ts';
 import type { VmStepArgs } from './decide.ts';
-import type { JsonPatchOperation } from './live-change.ts';
+import { changed, type JsonPatchOperation } from './live-change.ts';
 import { makeDataVolumes } from './make-data-volume.ts';
 import { makeVmi, ownerReference } from './make-vmi.ts';
 import { liveVmi } from './observe.ts';
@@ -142,8 +142,8 @@ function plugVolumes({ vmi, plugged }: Step<VmStepArgs, 'plugVolumes'>, context:
   const devices = vmi.spec.domain.devices;
   const operations = [
     ...madeUnless(devices, '/spec/domain/devices'),
-    ...replaced('/spec/volumes', vmi.spec.volumes, plugged.volumes),
-    ...replaced('/spec/domain/devices/disks', devices?.disks, plugged.disks),
+    ...changed('/spec/volumes', vmi.spec.volumes, plugged.volumes),
+    ...changed('/spec/domain/devices/disks', devices?.disks, plugged.disks),
   ];
   return patchVmi({ vmi, operations, what: 'the volumes' }, context);
 }
@@ -158,8 +158,8 @@ async function changeVolumes(
   const at = '/spec/template/spec';
   const operations = [
     ...madeUnless(devices, `${at}/domain/devices`),
-    ...replaced(`${at}/volumes`, vm.spec.template.spec.volumes, template.volumes),
-    ...replaced(`${at}/domain/devices/disks`, devices?.disks, template.disks),
+    ...changed(`${at}/volumes`, vm.spec.template.spec.volumes, template.volumes),
+    ...changed(`${at}/domain/devices/disks`, devices?.disks, template.disks),
   ];
   try {
     return await patchVm(operations, context);
@@ -178,8 +178,8 @@ function plugInterfaces(
   const devices = vmi.spec.domain.devices;
   const operations = [
     ...madeUnless(devices, '/spec/domain/devices'),
-    ...replaced('/spec/networks', vmi.spec.networks, plugged.networks),
-    ...replaced('/spec/domain/devices/interfaces', devices?.interfaces, plugged.interfaces),
+    ...changed('/spec/networks', vmi.spec.networks, plugged.networks),
+    ...changed('/spec/domain/devices/interfaces', devices?.interfaces, plugged.interfaces),
   ];
   return patchVmi({ vmi, operations, what: 'the interfaces' }, context);
 }
@@ -247,15 +247,7 @@ function overtakenBy<T extends VirtualMachine | VirtualMachineInstance>(
   return { kind: 'wait', afterMs: overtakenMs, reason: 'others have changed the object meanwhile' };
 }
 
-function replaced(path: string, old: unknown, value: unknown): JsonPatchOperation[] {
-  if (old === undefined) return [{ op: 'add', path, value }];
-  return [
-    { op: 'test', path, value: old },
-    { op: 'replace', path, value },
-  ];
-}
-
-const madeUnless = (present: object | undefined, path: string) => (present ? [] : replaced(path, undefined, {}));
+const madeUnless = (present: object | undefined, path: string) => (present ? [] : changed(path, undefined, {}));
 
 async function switchToAlways(_step: object, { client, vms, key, vm, signal }: ExecuteContext): Promise<Outcome> {
   const wanted = structuredClone(vm);
@@ -300,8 +292,8 @@ async function addFinalizer(_step: object, context: ExecuteContext): Promise<Out
   const { vm } = context;
   const names = [...(vm.metadata.finalizers ?? []), finalizers.vm];
   const { annotations } = vm.metadata;
-  const noted = replaced('/metadata/annotations', annotations, { ...annotations, ...observedApiVersion });
-  return patchVm([...replaced('/metadata/finalizers', vm.metadata.finalizers, names), ...noted], context);
+  const noted = changed('/metadata/annotations', annotations, { ...annotations, ...observedApiVersion });
+  return patchVm([...changed('/metadata/finalizers', vm.metadata.finalizers, names), ...noted], context);
 }
 
 async function removeFinalizer(_step: object, { client, vm, signal }: ExecuteContext): Promise<Outcome> {
@@ -330,7 +322,7 @@ function setFinalizers<T extends VirtualMachine | VirtualMachineInstance>(
   client: Pick<KubeClient, 'patch'>,
   signal: AbortSignal,
 ): Promise<T | undefined> {
-  return change(object, type, replaced('/metadata/finalizers', object.metadata.finalizers, names), client, signal);
+  return change(object, type, changed('/metadata/finalizers', object.metadata.finalizers, names), client, signal);
 }
 
 /**
