@@ -33,7 +33,7 @@ function specOf(domain: XmlNode): ParsedDomainSpec {
     Name: childText(domain, 'name'),
     UUID: childText(domain, 'uuid'),
     Memory: memoryOf(child(domain, 'memory')) ?? { Value: 0, Unit: '' },
-    CurrentMemory: memoryOf(child(domain, 'currentMemory')),
+    CurrentMemory: currentMemoryOf(domain),
     MaxMemory: null,
     MemoryBacking: null,
     OS: osOf(child(domain, 'os')),
@@ -59,6 +59,30 @@ function specOf(domain: XmlNode): ParsedDomainSpec {
 function memoryOf(node: XmlNode | undefined): { Value: number; Unit: string } | null {
   if (!node) return null;
   return { Value: wholeNumber(node.text), Unit: node.attributes.unit ?? 'KiB' };
+}
+
+/**
+ * What the guest has. With virtio-mem it is counted here: libvirt adds to `currentMemory` what a device has taken since it was last
+ * looked at, and looks at it silently when it plugs it in (qemuDomainAttachMemory, seen in 9.0). What a quick guest has taken by then
+ * is missing for good. `memory` has all sizes in it, and nobody inflates the balloon of a pod's guest.
+ */
+function currentMemoryOf(domain: XmlNode): { Value: number; Unit: string } | null {
+  const said = memoryOf(child(domain, 'currentMemory'));
+  const all = memoryOf(child(domain, 'memory'));
+  const devices = child(domain, 'devices');
+  const targets = devices ? childrenOf(devices, 'memory').filter(isVirtioMem).map(sizesOf) : [];
+  const read = [said, all, ...targets.flatMap(({ size, current }) => [size, current])];
+  if (!said || !all || targets.length === 0 || read.some((each) => each?.Unit !== 'KiB')) return said;
+  const missing = targets.reduce((sum, { size, current }) => sum + (size?.Value ?? 0) - (current?.Value ?? 0), 0);
+  return { Value: Math.max(0, all.Value - missing), Unit: 'KiB' };
+}
+
+const isVirtioMem = ({ attributes }: XmlNode) => attributes.model === 'virtio-mem';
+
+function sizesOf(device: XmlNode) {
+  const target = child(device, 'target');
+  const of = (name: string) => memoryOf(target && child(target, name));
+  return { size: of('size'), current: of('current') };
 }
 
 /** Go reads these as unsigned integers: nothing else may be written. */

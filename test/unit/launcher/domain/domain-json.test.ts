@@ -180,6 +180,55 @@ test('numbers that are none become zero, because Go would refuse the whole event
   assert.equal(spec.Devices.Channels?.[0]?.Target?.Port, 0);
 });
 
+const kib = (value: number) => ({ Value: value, Unit: 'KiB' });
+
+/** A guest with 1 GiB at its start, and one device of 1 GiB that has given it a quarter. */
+function pluggedXml({ said, target }: { readonly said: string; readonly target: string }): string {
+  return `<domain><memory unit='KiB'>2097152</memory>${said}<devices>
+    <memory model='virtio-mem'><target>${target}<node>0</node></target></memory></devices></domain>`;
+}
+
+for (const [what, said, target, expected] of [
+  [
+    'libvirt has missed a part of it',
+    "<currentMemory unit='KiB'>1179648</currentMemory>",
+    "<size unit='KiB'>1048576</size><current unit='KiB'>262144</current>",
+    kib(1310720),
+  ],
+  [
+    'libvirt has not looked yet',
+    "<currentMemory unit='KiB'>1048576</currentMemory>",
+    "<size unit='KiB'>1048576</size><current unit='KiB'>0</current>",
+    kib(1048576),
+  ],
+  [
+    'the device is larger than all memory: never less than nothing',
+    "<currentMemory unit='KiB'>5</currentMemory>",
+    "<size unit='KiB'>9999999999</size><current unit='KiB'>0</current>",
+    kib(0),
+  ],
+  [
+    'its sizes are in another unit',
+    "<currentMemory unit='KiB'>7</currentMemory>",
+    "<size unit='GiB'>1</size><current unit='KiB'>0</current>",
+    kib(7),
+  ],
+  ['it has no sizes', "<currentMemory unit='KiB'>7</currentMemory>", '', kib(7)],
+  ['there is no currentMemory', '', "<size unit='KiB'>1048576</size><current unit='KiB'>0</current>", null],
+] as const) {
+  test(`the memory of a guest with virtio-mem is counted from its device: ${what}`, () => {
+    assert.deepEqual(parseDomainXml(pluggedXml({ said, target })).CurrentMemory, expected);
+  });
+}
+
+test('memory that is no virtio-mem changes nothing about what libvirt says', () => {
+  const xml = pluggedXml({
+    said: "<currentMemory unit='KiB'>7</currentMemory>",
+    target: "<size unit='KiB'>9</size>",
+  }).replace('virtio-mem', 'dimm');
+  assert.deepEqual(parseDomainXml(xml).CurrentMemory, kib(7));
+});
+
 for (const [state, reason, expected] of [
   [0, 0, 'NoState/Unknown'],
   [1, 5, 'Running/Unknown'],
