@@ -1,13 +1,13 @@
 import type { MigrationMetadata } from '../../api/index.ts';
 import { type Clock, errorMessage, type Logger, sleep, systemClock } from '../../base/index.ts';
-import { type DomainRef, DomainState, formatLibvirtError, isLibvirtError } from '../../libvirt/index.ts';
+import { type DomainRef, DomainState, isLibvirtError } from '../../libvirt/index.ts';
 import type { DomainStateNumbers, Hypervisor } from '../ports.ts';
 import { type AbortDeps, MigrationAbort } from './abort.ts';
 import { outgoingJob } from './job.ts';
 import { MigrationMonitor } from './monitor.ts';
 import { firstDowntimeMs } from './monitor-rules.ts';
 import { isResume, type MigrationPlan, usesPostCopy, withoutPostCopy } from './plan.ts';
-import { hasLeft, isStranded, isUp, type MigrationOutcome } from './record.ts';
+import { hasLeft, isDaemonLost, isStranded, isUp, type MigrationOutcome, wordsOf } from './record.ts';
 import type { MigrationSettings } from './settings.ts';
 
 /** What an attempt asks of libvirt. */
@@ -169,8 +169,7 @@ export class MigrationAttempt {
   }
 
   async #outcomeOf(error: unknown): Promise<MigrationOutcome> {
-    const isLost = isLibvirtError(error, 'CONNECTION_LOST', 'CONNECT_FAILED', 'CALL_TIMEOUT', 'CALL_ABORTED');
-    return this.#afterLoss(wordsOf(error), isLost);
+    return this.#afterLoss(wordsOf(error), isDaemonLost(error));
   }
 
   /** What became of the guest is asked of the domain itself: the call's error does not say it. */
@@ -214,8 +213,4 @@ export class MigrationAttempt {
       this.#deps.log.error({ err: errorMessage(error) }, 'guest stays paused after a migration that failed');
     }
   }
-}
-
-function wordsOf(error: unknown): string {
-  return isLibvirtError(error) ? formatLibvirtError(error) : errorMessage(error);
 }

@@ -1,6 +1,6 @@
 import type { MigrationMetadata } from '../../api/index.ts';
-import { memberAt, rfc3339 } from '../../base/index.ts';
-import { DomainState } from '../../libvirt/index.ts';
+import { errorMessage, memberAt, rfc3339 } from '../../base/index.ts';
+import { DomainState, formatLibvirtError, isLibvirtError } from '../../libvirt/index.ts';
 import { LauncherError } from '../errors.ts';
 import type { DomainStateNumbers } from '../ports.ts';
 
@@ -28,6 +28,12 @@ export const isPausedForMigration = ({ state, reason }: DomainStateNumbers) =>
 export const hasLeft = ({ state, reason }: DomainStateNumbers) =>
   state === DomainState.SHUTOFF && reason === migratedAway;
 export const isUp = ({ state }: DomainStateNumbers) => state === DomainState.RUNNING || state === DomainState.PAUSED;
+
+/** The daemon went away, or does not answer: what it was asked for may go well once more. */
+export const isDaemonLost = (error: unknown) =>
+  isLibvirtError(error, 'CONNECTION_LOST', 'CONNECT_FAILED', 'CALL_TIMEOUT', 'CALL_ABORTED');
+
+export const wordsOf = (error: unknown) => (isLibvirtError(error) ? formatLibvirtError(error) : errorMessage(error));
 
 /** The migration's own UID; a migration between clusters has it at the source's state. Throws INVALID_REQUEST. */
 export function migrationUidOf(vmi: { readonly status?: unknown }): string {

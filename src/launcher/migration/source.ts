@@ -17,12 +17,14 @@ import {
   begunMigration,
   decideOrder,
   endedMigration,
+  isDaemonLost,
   isOpen,
   isPausedByUser,
   isUp,
   type MigrationOutcome,
   migrationUidOf,
   resumedMigration,
+  wordsOf,
 } from './record.ts';
 import { acceptableMs, forgottenSettings, type MigrationSettings, memoryBytes, migrationSettings } from './settings.ts';
 
@@ -73,7 +75,9 @@ export class MigrationSource {
     const uid = migrationUidOf(vmi);
     const settings = migrationSettings(options);
     // Only what changes the domain would wait for the whole migration.
-    await this.#deps.lock.run('MigrateVMI', () => this.#order(vmi, uid, settings));
+    await this.#deps.lock.run('MigrateVMI', async () => {
+      await this.#order(vmi, uid, settings).catch((error: unknown) => this.#lostAtOnce(uid, error));
+    });
   }
 
   /** Always a success; without effect when nothing is under way, as upstream's. */
@@ -141,6 +145,17 @@ export class MigrationSource {
     const Migration = decision === 'resume' ? resumedMigration(recorded, uid, now) : begunMigration(uid, now);
     metadata.updateMetadata({ Migration });
     this.#begin(uid, this.#attempt(attempt), (begun) => begun.run());
+  }
+
+  /** The daemon went before the guest could leave: the order is taken, and has failed by a loss. A refusal would not be tried again. */
+  #lostAtOnce(uid: string, error: unknown): void {
+    const { metadata, log } = this.#deps;
+    const recorded = metadata.metadata.Migration;
+    // One that is under way, or waits to be resumed, may still end well.
+    if (!isDaemonLost(error) || this.#run || recorded?.UID === uid || isOpen(recorded)) throw error;
+    const [reason, now] = [wordsOf(error), this.#clock.now()];
+    log.warn({ migration: uid, reason }, 'migration has failed before it could begin');
+    metadata.updateMetadata({ Migration: endedMigration(begunMigration(uid, now), { kind: 'failed', reason }, now) });
   }
 
   async #facts(vmi: VirtualMachineInstance, domain: DomainRef, state: DomainStateNumbers): Promise<MigrationFacts> {

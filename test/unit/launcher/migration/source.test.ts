@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { pausedOnPurpose } from '../../../../src/launcher/lifecycle/index.ts';
+import { begunMigration } from '../../../../src/launcher/migration/record.ts';
 import { LibvirtError, MigrateFlag } from '../../../../src/libvirt/index.ts';
 import { settle } from '../../../fixtures/fake-clock.ts';
 import { domainName, HeldCall, job, json, migratingVmi, migrationBench, noJob, usual } from './bench.ts';
@@ -72,6 +73,29 @@ test('a failure is noted in the words of libvirt, and the next migration may beg
   await order('m2');
   await settle();
   assert.equal(metadata.metadata.Migration?.Failed, false);
+});
+
+test('a daemon that goes before the guest can leave is a loss of the migration, and no refusal of it', async (t) => {
+  const { hypervisor, metadata, order } = await migrationBench(t);
+  const state = hypervisor.state.bind(hypervisor);
+  hypervisor.state = () => Promise.reject(new LibvirtError('CONNECTION_LOST', 'connection to libvirt lost'));
+  await order('m1');
+  const { UID, Failed, FailureReason, StartTimestamp, EndTimestamp } = metadata.metadata.Migration ?? assert.fail();
+  assert.deepEqual([UID, Failed, EndTimestamp], ['m1', true, StartTimestamp]);
+  assert.match(FailureReason, /connection to libvirt lost/);
+  await assert.rejects(order('m1'), { code: 'CONNECTION_LOST' });
+  hypervisor.state = state;
+  await order('m2');
+  await settle();
+  assert.equal(metadata.metadata.Migration?.Failed, false);
+});
+
+test('a daemon that is away when a broken post-copy is to be resumed leaves it open', async (t) => {
+  const { hypervisor, metadata, order } = await migrationBench(t);
+  metadata.updateMetadata({ Migration: { ...begunMigration('m1', new Date()), Mode: 'PostCopy' } });
+  hypervisor.state = () => Promise.reject(new LibvirtError('CONNECTION_LOST', 'connection to libvirt lost'));
+  await assert.rejects(order('m1'), { code: 'CONNECTION_LOST' });
+  assert.equal(metadata.metadata.Migration?.EndTimestamp, null);
 });
 
 test('a cancelled migration is aborted, and the abort is noted from its order on', async (t) => {
