@@ -17,9 +17,11 @@ export async function shutdownDomain(step: Step<'shutdownDomain'>, context: Exec
 
 export async function killDomain(step: Step<'killDomain'>, context: ExecuteContext): Promise<Outcome> {
   await call(step.uid, context, (calls, vmi) => calls.killVirtualMachine(vmi, context.signal));
-  const isFirst = context.observation.memory.ending.killedMs === undefined;
+  const { memory, vmi } = context.observation;
+  // Of a VMI that lives on another node nothing ends but what it left behind.
+  const isNews = memory.ending.killedMs === undefined && vmi.kind !== 'elsewhere';
   const killedMs = context.ports.clock.monotonicMs();
-  return { kind: 'done', events: isFirst ? [stopping] : [], remember: { ending: { killedMs } } };
+  return { kind: 'done', events: isNews ? [stopping] : [], remember: { ending: { killedMs } } };
 }
 
 export async function deleteDomain(step: Step<'deleteDomain'>, context: ExecuteContext): Promise<Outcome> {

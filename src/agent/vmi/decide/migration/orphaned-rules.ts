@@ -1,11 +1,47 @@
+import { type SourceMemory, sourceMemory } from '../../observe/index.ts';
 import type { Facts } from '../facts.ts';
 import { cleanUp, deleteDomain, hasStoppedDomain } from '../finish-rules.ts';
-import { type Rule, rest, wait } from '../rule.ts';
+import { type Plan, type Rule, rest, wait } from '../rule.ts';
+import { hasFailedPostCopy } from '../shutdown-rules.ts';
 
 /** The hand-over may take as long as the migration: the domain's own events wake the key, this is the fallback. */
 const handOverRetryMs = 30_000;
+/** libvirt may still hear from the target how the migration ended. */
+const remainderMs = 30_000;
 
-/** The VMI belongs to another node: only what is dead here is taken away, a living domain never. */
+/**
+ * The guest has left in post-copy, and libvirt at the target ended before it could say so: here the domain waits for ever to be resumed, with
+ * all that the guest had, and its pod with it. The migration is over by the word of the target's agent, so nobody resumes it.
+ */
+function remainder(facts: Facts): SourceMemory | undefined {
+  const { vmi, observation } = facts;
+  const { status } = vmi ?? {};
+  const { migrationUid, sourceNode, targetNode, completed, failed, endTimestamp } = status?.migrationState ?? {};
+  const isOver = completed === true && failed !== true && Boolean(endTimestamp);
+  const hasMoved = sourceNode === observation.nodeName && targetNode === status?.nodeName && targetNode !== sourceNode;
+  if (!migrationUid || !isOver || !hasMoved || status?.phase !== 'Running' || !hasFailedPostCopy(facts))
+    return undefined;
+  const noted = facts.domainState.kind === 'alive' && facts.domainState.domain.Spec?.Metadata?.KubeVirt?.Migration;
+  return noted && noted.UID === migrationUid ? sourceMemory(observation.memory, migrationUid) : undefined;
+}
+
+function endRemainder(facts: Facts): Plan {
+  const own = remainder(facts);
+  if (!own) return rest;
+  const { nowMs } = facts.observation;
+  const overSeenMs = own.overSeenMs ?? nowMs;
+  const leftMs = overSeenMs + remainderMs - nowMs;
+  const remember = { migration: { ...own, overSeenMs } };
+  if (leftMs > 0) return { ...wait(leftMs), remember };
+  return {
+    steps: [{ step: 'killDomain', uid: facts.uid }],
+    requeueAfterMs: remainderMs,
+    latestMs: remainderMs,
+    remember,
+  };
+}
+
+/** The VMI belongs to another node: only what is dead here is taken away, and what a guest has left behind; a living one never. */
 export const orphanedRules: readonly Rule[] = [
   {
     name: 'orphan-nothing-here',
@@ -24,6 +60,12 @@ export const orphanedRules: readonly Rule[] = [
     why: 'The VMI belongs to another node; its launcher here has not been asked since this agent started, so that comes first.',
     when: ({ domainState, observation }) => domainState.kind === 'absent' && observation.launcher.kind === 'ready',
     plan: ({ uid }) => ({ steps: [{ step: 'ensureLauncherConnection', uid }], requeueAfterMs: 0 }),
+  },
+  {
+    name: 'orphan-left-behind',
+    why: 'The guest lives on the node that its VMI belongs to; what it left behind here waits for the end of a migration that is over, and is ended.',
+    when: (facts) => remainder(facts) !== undefined,
+    plan: endRemainder,
   },
   {
     name: 'orphan-alive',
