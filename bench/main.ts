@@ -213,7 +213,7 @@ async function killsOf(kills: number): Promise<unknown> {
 }
 
 /** A stream that stands still is noticed after many seconds: that is no matter of instants. */
-const lossesOfInstants = losses.filter((loss) => !loss.endsWith('frozen'));
+const lossesOfInstants = losses.filter((loss) => !loss.endsWith('frozen') && !loss.endsWith('last word'));
 
 function wantedLosses(): Loss[] {
   if (values.losses === 'all') return lossesOfInstants;

@@ -50,6 +50,7 @@ const postCopy: readonly Cell[] = [
   { loss: 'API server', back: 3_000, end: arrives },
   { loss: 'source libvirt', end: arrives },
   { loss: 'target libvirt', end: arrives },
+  { loss: "target libvirt's last word", back: 15_000, end: arrives },
   { loss: 'network (reset)', back: 5_000, end: arrives },
   { loss: 'network (dropped)', back: 15_000, end: arrives },
   // Half of the memory goes with QEMU, which is in its pod.

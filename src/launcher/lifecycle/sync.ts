@@ -6,6 +6,7 @@ import type { Hypervisor } from '../ports.ts';
 import type { DomainLock } from './domain-lock.ts';
 import type { MetadataCache } from './metadata.ts';
 import { hasRun, pausedOnPurpose } from './run-record.ts';
+import { inOurWords } from './start-failure.ts';
 
 export interface SyncDeps {
   readonly hypervisor: Pick<Hypervisor, 'lookup' | 'define' | 'undefine' | 'start' | 'state' | 'resume'>;
@@ -66,7 +67,7 @@ export class VmiSync {
 
   async #define(vmi: VirtualMachineInstance, options: ConverterOptions): Promise<DomainRef> {
     const xml = await this.#deps.prepare(vmi, options);
-    const domain = await this.#deps.hypervisor.define(xml);
+    const domain = await this.#deps.hypervisor.define(xml).catch((error: unknown) => this.#failed(error, vmi));
     this.#deps.log.info({ uuid: domain.uuid }, 'domain defined');
     return domain;
   }
@@ -90,10 +91,17 @@ export class VmiSync {
       await hypervisor.start(domain, { paused });
     } catch (error) {
       await this.#forget(domain);
-      throw error;
+      this.#failed(error, vmi);
     }
     metadata.record(hasRun);
     log.info({ paused }, 'domain started');
+  }
+
+  /** libvirt's own words are for the log: they name no field, and no cure. */
+  #failed(error: unknown, vmi: VirtualMachineInstance): never {
+    const told = inOurWords(error, vmi);
+    if (told !== error) this.#deps.log.warn({ err: errorMessage(error) }, 'guest cannot be started');
+    throw told;
   }
 
   /**

@@ -1,0 +1,119 @@
+import type { VirtualMachineInstance } from '../../api/index.ts';
+import { isLibvirtError } from '../../libvirt/index.ts';
+import { LauncherError } from '../errors.ts';
+
+interface Cause {
+  readonly pattern: RegExp;
+  readonly words: (match: RegExpExecArray, vmi: VirtualMachineInstance) => string;
+}
+
+const cpu = 'spec.domain.cpu';
+const anotherCpu = 'choose another model, host-model, or a node that has it';
+
+/**
+ * What libvirt (9 to 11) and QEMU (7 to 10) say when a guest cannot be defined or started because of what its VMI asks for. Texts are all
+ * there is: libvirt's numbers of errors are the same for most of them.
+ */
+const causes: readonly Cause[] = [
+  {
+    pattern: /does not support machine type '(.{1,80}?)'|No PCI buses available/,
+    words: (_match, vmi) =>
+      `spec.domain.machine.type: QEMU on this node has no machine type ${quoted(vmi.spec.domain.machine?.type)} for these devices: use q35, or leave it out`,
+  },
+  {
+    pattern: /TPM version '(.{1,20}?)' is not supported|Unable to find 'swtpm/,
+    words: () =>
+      'spec.domain.devices.tpm: there is no swtpm where the guest runs: install swtpm and swtpm-tools there, or remove the TPM',
+  },
+  {
+    pattern: /host doesn't support hyperv '(.{1,40}?)' feature/,
+    words: ([, name]) =>
+      `spec.domain.features.hyperv.${name}: this machine cannot give a guest that: it needs hardware virtualization (KVM); remove it`,
+  },
+  {
+    pattern: /Unknown CPU model (\S{1,60})/i,
+    words: ([, model]) => `${cpu}.model: there is no CPU model ${quoted(model)} here: ${anotherCpu}`,
+  },
+  {
+    pattern: /CPU mode '(.{1,40}?)' for .{1,80} is not supported by hypervisor/,
+    words: ([, mode]) =>
+      `${cpu}.model: ${mode} needs hardware virtualization (KVM), and this guest is emulated: leave the model out`,
+  },
+  {
+    pattern: /unknown CPU feature:? '?(\S{1,60}?)'?(?:$|[\s',])/i,
+    words: ([, name]) => `${cpu}.features: there is no CPU feature ${quoted(name)}: remove it`,
+  },
+  {
+    pattern:
+      /(?:Host CPU does not provide required features|guest CPU doesn't match specification: missing features|extra features): ([\w., -]{1,200})/,
+    words: ([, names]) => `${cpu}: the CPU here differs in ${names}: ${anotherCpu}`,
+  },
+  {
+    pattern: /CPU is incompatible with host CPU|guest CPU doesn't match specification/,
+    words: () => `${cpu}: the CPU of this node is another one: ${anotherCpu}`,
+  },
+  {
+    pattern: /Maximum CPUs greater than specified machine type limit (\d{1,6})|[Uu]nsupported number of .{0,20}CPUs/,
+    words: ([, limit]) =>
+      `${cpu}: more CPUs than a guest of this machine type can have${limit ? ` (${limit})` : ''}: ask for fewer sockets, cores or threads`,
+  },
+  {
+    pattern: /hugetlbfs|[Hh]uge ?pages?|backing store for guest RAM/,
+    words: () =>
+      'spec.domain.memory.hugepages: the node has no free huge pages of this size: reserve some (vm.nr_hugepages), or remove hugepages',
+  },
+  {
+    pattern: /cannot set up guest memory .{1,80}: Cannot allocate memory|phys-bits too low/,
+    words: () => 'spec.domain.memory.guest: the node has not so much memory: ask for less, or stop other guests',
+  },
+  {
+    pattern: /Failed to get (?:shared )?"?(?:write|consistent read|resize)"? lock/,
+    words: (match, vmi) =>
+      `${volumeIn(match.input, vmi)}: another guest or program uses the image: stop it, or mark the disk as shareable where the guests' file systems can share one`,
+  },
+  {
+    pattern: /(?:Cannot access storage file|[Cc]ould not open|failed to open) '?.{1,200}?'?: No such file or directory/,
+    words: (match, vmi) => `${volumeIn(match.input, vmi)}: its file is not there any more: look at the volume`,
+  },
+  {
+    pattern: /Image is not in qcow2 format|Image is corrupt|qcow2: .{1,80}(?:corrupt|invalid)/i,
+    words: (match, vmi) =>
+      `${volumeIn(match.input, vmi)}: the image is damaged: check it (qemu-img check), or bring another one`,
+  },
+  {
+    pattern: /No space left on device/,
+    words: () => 'there is no space left where the guest keeps its files: free some on the node',
+  },
+  {
+    pattern: /vhost-vsock/,
+    words: () => 'spec.domain.devices.autoattachVSOCK: the node has no /dev/vhost-vsock: load the module vhost_vsock',
+  },
+  {
+    pattern: /KVM is not available|Could not access KVM kernel module|failed to initialize kvm/i,
+    words: () =>
+      'the node has no usable KVM: allow emulation (developerConfiguration.useEmulation in the KubeVirt object), or use another node',
+  },
+];
+
+/** Of the causes the first one that fits; nothing that another program wrote makes a regular expression slow. */
+const longestText = 4_096;
+
+/** The error of a define or start in words that name the field and what to do; what is not known stays as it is. */
+export function inOurWords(error: unknown, vmi: VirtualMachineInstance): unknown {
+  if (!isLibvirtError(error)) return error;
+  const text = error.message.slice(0, longestText);
+  for (const { pattern, words } of causes) {
+    const match = pattern.exec(text);
+    if (match) return new LauncherError('START_FAILED', words(match, vmi));
+  }
+  return error;
+}
+
+const quoted = (value: unknown) => JSON.stringify(value ?? '');
+
+/** The volume whose name is a part of a path in the text; the pod's paths have it. */
+function volumeIn(text: string, { spec }: VirtualMachineInstance): string {
+  const parts = new Set(text.split(/[^\w.-]+/).flatMap((part) => [part, part.replace(/\.(?:img|qcow2|raw)$/, '')]));
+  const found = spec.volumes?.find(({ name }) => parts.has(name));
+  return found ? `volume ${found.name}` : 'a volume';
+}

@@ -1,0 +1,96 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { VirtualMachineInstance } from '../../../../src/api/index.ts';
+import { errorCode, errorMessage } from '../../../../src/base/index.ts';
+import { inOurWords } from '../../../../src/launcher/lifecycle/start-failure.ts';
+import { LibvirtError } from '../../../../src/libvirt/index.ts';
+import { launcherVmi } from '../../../fixtures/launcher-vmi.ts';
+
+const vmi = launcherVmi({
+  spec: {
+    domain: { machine: { type: 'pc-q35-99' }, devices: {} },
+    volumes: [
+      { name: 'root', emptyDisk: { capacity: '1Gi' } },
+      { name: 'data', emptyDisk: { capacity: '1Gi' } },
+    ],
+  },
+});
+
+const told = (message: string, of: VirtualMachineInstance = vmi) =>
+  inOurWords(new LibvirtError('CONFIG_UNSUPPORTED', message), of);
+
+for (const [text, words] of [
+  [
+    "unsupported configuration: Emulator '/usr/bin/qemu-system-x86_64' does not support machine type 'pc-q35-99'",
+    /^spec\.domain\.machine\.type: .*"pc-q35-99".*: use q35, or leave it out$/,
+  ],
+  ['XML error: No PCI buses available', /^spec\.domain\.machine\.type: .*"pc-q35-99"/],
+  ["unsupported configuration: TPM version '2.0' is not supported", /^spec\.domain\.devices\.tpm: .*install swtpm/],
+  ["operation failed: Unable to find 'swtpm_setup' binary in $PATH", /^spec\.domain\.devices\.tpm: /],
+  [
+    "unsupported configuration: host doesn't support hyperv 'vapic' feature",
+    /^spec\.domain\.features\.hyperv\.vapic: .*\(KVM\); remove it$/,
+  ],
+  ['internal error: Unknown CPU model Foo', /^spec\.domain\.cpu\.model: there is no CPU model "Foo" here/],
+  [
+    "unsupported configuration: CPU mode 'host-passthrough' for x86_64 qemu domain on x86_64 host is not supported by hypervisor",
+    /^spec\.domain\.cpu\.model: host-passthrough needs hardware virtualization/,
+  ],
+  ['unsupported configuration: unknown CPU feature: nonsense', /^spec\.domain\.cpu\.features: .*"nonsense"/],
+  [
+    'the CPU is incompatible with host CPU: Host CPU does not provide required features: avx512f, pku',
+    /^spec\.domain\.cpu: the CPU here differs in avx512f, pku:/,
+  ],
+  [
+    "operation failed: guest CPU doesn't match specification: missing features: svm",
+    /^spec\.domain\.cpu: the CPU here differs in svm:/,
+  ],
+  ['the CPU is incompatible with host CPU', /^spec\.domain\.cpu: the CPU of this node is another one/],
+  [
+    'unsupported configuration: Maximum CPUs greater than specified machine type limit 288',
+    /^spec\.domain\.cpu: .*\(288\): ask for fewer/,
+  ],
+  [
+    'internal error: Unable to find any usable hugetlbfs mount for 2048 KiB',
+    /^spec\.domain\.memory\.hugepages: .*vm\.nr_hugepages/,
+  ],
+  [
+    "internal error: qemu unexpectedly closed the monitor: qemu-system-x86_64: cannot set up guest memory 'pc.ram': Cannot allocate memory",
+    /^spec\.domain\.memory\.guest: /,
+  ],
+  [
+    'internal error: process exited while connecting to monitor: qemu-system-x86_64: -blockdev {"driver":"raw"}: Failed to get "write" lock\nIs another process using the image [/var/run/kubevirt-private/vmi-disks/data/disk.img]?',
+    /^volume data: another guest or program uses the image/,
+  ],
+  [
+    "Cannot access storage file '/var/run/libvirt/empty-disks/root.qcow2': No such file or directory",
+    /^volume root: its file is not there/,
+  ],
+  [
+    "internal error: qemu-system-x86_64: -blockdev {}: Could not open '/elsewhere': Image is not in qcow2 format",
+    /^a volume: the image is damaged/,
+  ],
+  ['internal error: write failed: No space left on device', /no space left/],
+  ['internal error: unable to open /dev/vhost-vsock: x', /^spec\.domain\.devices\.autoattachVSOCK: /],
+  ['invalid argument: KVM is not available', /useEmulation/],
+] as const) {
+  test(`a start that fails is told with field and cure: ${text.slice(0, 90)}`, () => {
+    const error = told(text);
+    assert.equal(errorCode(error), 'START_FAILED');
+    assert.match(errorMessage(error), words);
+  });
+}
+
+test('what is not known, or is no error of libvirt, stays as it is', () => {
+  for (const error of [new LibvirtError('INTERNAL_ERROR', 'something else'), new Error('hugetlbfs'), undefined]) {
+    assert.equal(inOurWords(error, vmi), error);
+  }
+});
+
+test('a VMI of any shape, and a text of any length, have their words', () => {
+  const bare = launcherVmi({ spec: { domain: { devices: {} } } });
+  assert.match(errorMessage(told("does not support machine type 'x'", bare)), /no machine type "" for these devices/);
+  assert.match(errorMessage(told('Failed to get "write" lock', bare)), /^a volume: /);
+  const long = `${'x'.repeat(1_000_000)} No space left on device`;
+  assert.match(errorMessage(told(long)), /^x+ No space/);
+});
