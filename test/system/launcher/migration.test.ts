@@ -98,7 +98,7 @@ async function migrate(uid: string, to: Target, how: Partial<typeof options> = {
   return relay;
 }
 
-const beats = ({ shown }: GuestShell) => [...shown.matchAll(/beat-(\d+)\r?$/gm)].map(([, count]) => Number(count));
+const beats = ({ shown }: GuestShell) => [...shown.matchAll(/beat-(\d+)\r?\n/gm)].map(([, count]) => Number(count));
 const slowly = { Bandwidth: '1Mi', AllowPostCopy: false };
 const untilDataMoves = (to: Target) => to.agent.waitFor(hasStatus('Paused', 'Migration'), patienceMs);
 
