@@ -1,5 +1,6 @@
-import { closeSync, openSync } from 'node:fs';
+import { openSync } from 'node:fs';
 import { type Logger, pino } from 'pino';
+import { LogDestination, type LostLines } from './log-destination.ts';
 import { escapedJson } from './plain-text.ts';
 
 export type { Logger } from 'pino';
@@ -15,7 +16,8 @@ export interface LogOptions {
 
 /**
  * JSON lines on stdout with upstream's keys (`level`, `timestamp`, `msg`, `component`).
- * stdout is opened again by path: pino's default on a pipe sleeps 100 ms on the main thread when 64 KiB are pending.
+ * stdout is opened again by path: Node.js may have made the descriptor itself one that does not wait for its reader.
+ * Throws the system's error when `file` cannot be opened. No line that cannot be written ever ends the program: see `LogDestination`.
  */
 export function createLogger(options: LogOptions): Logger {
   return createAdjustableLogger(options).log;
@@ -35,7 +37,7 @@ export function createAdjustableLogger(options: LogOptions): AdjustableLogger {
     base: { component: options.component },
     level: levelOf(options.verbosity ?? 2),
     messageKey: 'msg',
-    timestamp: () => `,"timestamp":"${new Date().toISOString()}"`,
+    timestamp: () => `,"timestamp":"${now()}"`,
     // JSON leaves codes for terminals above ASCII, and marks that turn the writing, as they are.
     hooks: { streamWrite: escapedJson },
     formatters: { level: (label: string) => ({ level: label }) },
@@ -45,7 +47,8 @@ export function createAdjustableLogger(options: LogOptions): AdjustableLogger {
       gone.register(child, reference);
     },
   };
-  const log = pino(settings, pino.destination({ dest: options.file ?? stdoutPath(), sync: true }));
+  const fd = options.file === undefined ? stdoutDescriptor() : openSync(options.file, 'a');
+  const log = pino(settings, new LogDestination(fd, lossTeller(options.component)));
   const setVerbosity = (verbosity: number) => {
     const level = levelOf(verbosity);
     log.level = level;
@@ -65,11 +68,22 @@ function levelOf(verbosity: number): string {
   return verbosity <= 4 ? 'debug' : 'trace';
 }
 
+/** In the words and with the keys of other lines. */
+function lossTeller(component: string): (lost: LostLines) => string {
+  return ({ count, firstMs, reason }) => {
+    const lost = { lost: count, since: now(firstMs), reason };
+    return `${JSON.stringify({ level: 'warn', timestamp: now(), component, ...lost, msg: 'lines of this log were lost' })}\n`;
+  };
+}
+
+function now(ms = Date.now()): string {
+  return new Date(ms).toISOString();
+}
+
 /** A socket on stdout cannot be opened by path (ENXIO). */
-function stdoutPath(): string | number {
+function stdoutDescriptor(): number {
   try {
-    closeSync(openSync('/proc/self/fd/1', 'a'));
-    return '/proc/self/fd/1';
+    return openSync('/proc/self/fd/1', 'a');
   } catch {
     return 1;
   }
