@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import { hostname } from 'node:os';
 import path from 'node:path';
-import { createLogger, errorMessage, type Logger } from '../base/index.ts';
+import { createLogger, type Logger } from '../base/index.ts';
 import { closeInheritedDescriptors } from '../host/index.ts';
 import {
   ApiProgram,
@@ -15,6 +15,7 @@ import {
   describeNode,
   endSupervisor,
   ensureStateDir,
+  failureText,
   ImageStore,
   migrateVm,
   NodeError,
@@ -25,6 +26,7 @@ import {
   openScreen,
   pageUrl,
   parseCommand,
+  refuseClosedStateDir,
   runUp,
   StandaloneNode,
   savePicture,
@@ -33,6 +35,7 @@ import {
   takeScreenshot,
   untilAborted,
   VncProxy,
+  watchOutput,
 } from '../standalone/index.ts';
 
 const binDir = import.meta.dirname;
@@ -227,7 +230,13 @@ async function listImages(stateDir: string): Promise<void> {
   }
 }
 
+/** Commands that go on without a reader of what they print. */
+const lasting: ReadonlySet<Command['command']> = new Set(['start', 'up', 'apiserver', 'console', 'vnc']);
+
 async function run(command: Command): Promise<void> {
+  const owner = { exit: process.exit, warn: (line: string) => void process.stderr.write(`${line}\n`) };
+  watchOutput(process.stdout, lasting.has(command.command) ? 'aside' : 'answer', owner);
+  if ('stateDir' in command && command.stateDir !== undefined) await refuseClosedStateDir(nodePaths(command.stateDir));
   switch (command.command) {
     case 'start':
       return start(command);
@@ -266,10 +275,11 @@ async function run(command: Command): Promise<void> {
   }
 }
 
+watchOutput(process.stderr, 'aside', { exit: process.exit, warn: () => undefined });
 try {
   closeInheritedDescriptors();
   await run(parseCommand(process.argv.slice(2)));
 } catch (error) {
-  process.stderr.write(`virt-node: ${errorMessage(error)}\n`);
+  process.stderr.write(`virt-node: ${failureText(error)}\n`);
   process.exitCode = error instanceof NodeError && error.code === 'USAGE' ? 2 : 1;
 }

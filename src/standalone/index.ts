@@ -10,5 +10,5 @@ export * from './page/index.ts';
 export * from './paths.ts';
 export * from './pod-runner/index.ts';
 export * from './process-identity.ts';
-export { ensureStateDir } from './state-dir.ts';
+export { ensureStateDir, refuseClosedStateDir } from './state-dir.ts';
 export * from './supervisor/index.ts';

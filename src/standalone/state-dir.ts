@@ -1,4 +1,4 @@
-import { chmod, lstat, mkdir, readlink, realpath, rm } from 'node:fs/promises';
+import { access, chmod, constants, lstat, mkdir, readlink, realpath, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { errorCode } from '../base/index.ts';
 import { NodeError } from './errors.ts';
@@ -22,6 +22,8 @@ export async function ensureStateDir(paths: NodePaths, uid: number): Promise<voi
   // In a sticky directory another user may just have made a parent that was missing, or a link with its name.
   await refuseUnsafeParents(stateDir, uid);
   await tighten(stateDir, uid);
+  // Of a disk that is mounted read-only `mkdir` says that something is missing.
+  await access(stateDir, constants.W_OK);
   for (const dir of [...nodeDirectories(paths), paths.hostDisksDir]) {
     await mkdir(dir, { recursive: true, mode: privateMode });
     // The owner may keep a part elsewhere, behind a link; no other user can have put one here.
@@ -29,6 +31,14 @@ export async function ensureStateDir(paths: NodePaths, uid: number): Promise<voi
   }
   // Of an older version, whose pods could write to it.
   await rm(path.join(path.dirname(paths.libvirtCacheDir), 'libvirt'), { recursive: true, force: true });
+}
+
+/** Throws NodeError NO_PERMISSION to who may not look into a state directory that is there: to them it would seem that no node is. */
+export async function refuseClosedStateDir({ stateDir }: NodePaths): Promise<void> {
+  await access(stateDir, constants.R_OK | constants.X_OK).catch((cause: unknown) => {
+    if (errorCode(cause) !== 'EACCES') return;
+    throw new NodeError('NO_PERMISSION', `${stateDir} is for its owner (root) only: use sudo`, { cause });
+  });
 }
 
 async function refuseUnsafeParents(stateDir: string, uid: number): Promise<void> {
