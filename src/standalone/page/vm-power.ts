@@ -1,30 +1,60 @@
-import { resources, type VirtualMachine, type VirtualMachineInstance } from '../../api/index.ts';
+import { isFinal, resources, type VirtualMachine, type VirtualMachineInstance } from '../../api/index.ts';
+import { errorCode } from '../../base/index.ts';
 import { getIfThere, type KubeClient, type ObjectRef } from '../../kube/index.ts';
 import { NodeError } from '../errors.ts';
 
+const conflictTries = 10;
+
 /**
- * Starts a VirtualMachine as `virtctl start` does: one that is halted is switched to Always, the others are asked to start
- * once. Rejects with NodeError, or KubeError.
+ * Starts a VirtualMachine as `virtctl start` does (upstream: pkg/virt-api/rest/lifecycle.go): one that is halted is switched to Always; of others
+ * an instance that has ended is taken away, and the VM is asked to start once. Rejects with NodeError, or KubeError.
  */
-export async function startVm(
-  client: KubeClient,
-  ref: ObjectRef,
-  signal: AbortSignal,
-  isPaused = false,
-): Promise<void> {
-  const vm = await findVm(client, ref, signal);
+export function startVm(client: KubeClient, ref: ObjectRef, signal: AbortSignal, isPaused = false): Promise<void> {
+  return onNewest(() => tryStart(client, ref, signal, isPaused));
+}
+
+async function tryStart(client: KubeClient, ref: ObjectRef, signal: AbortSignal, isPaused: boolean): Promise<void> {
+  const [vm, vmi] = await Promise.all([findVm(client, ref, signal), findVmi(client, ref, signal)]);
   if (!vm)
     throw new NodeError('NOT_FOUND', `${shown(ref)} has no VirtualMachine, only an instance: it cannot be started`);
-  const vmi = await findVmi(client, ref, signal);
-  if (vmi) throw new NodeError('UNSUPPORTED', `${shown(ref)} is started already`);
+  if (vmi && !isFinal(vmi)) throw new NodeError('UNSUPPORTED', `${shown(ref)} is started already`);
   const strategy = strategyOf(vm);
+  const refusal = whyNotStarted(strategy, vmi, ref);
+  if (refusal !== undefined) throw new NodeError('UNSUPPORTED', `${shown(ref)} ${refusal}`);
   if (strategy === 'Halted' && !isPaused) return setStrategy(client, vm, 'Always', signal);
-  if (strategy === 'Always') throw new NodeError('UNSUPPORTED', `${shown(ref)} is being started already (Always)`);
-  return request(client, vm, [{ action: 'Start', ...(isPaused && { data: { paused: 'true' } }) }], signal);
+  // A halted VM has it taken away by itself.
+  const ended = strategy === 'Halted' ? [] : stopsOf(vmi);
+  return request(client, vm, [...ended, { action: 'Start', ...(isPaused && { data: { paused: 'true' } }) }], signal);
+}
+
+/** What is asked for is decided anew when the VM was changed meanwhile, as it is when it was made a moment ago. */
+async function onNewest(act: () => Promise<void>): Promise<void> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await act();
+    } catch (error) {
+      if (tries >= conflictTries || errorCode(error) !== 'CONFLICT') throw error;
+    }
+  }
+}
+
+/** In words that follow its name. `vmi`: its instance, which has ended. */
+function whyNotStarted(strategy: string, vmi: VirtualMachineInstance | undefined, ref: ObjectRef): string | undefined {
+  if (strategy === 'Always') return 'is being started already (Always)';
+  if (strategy === 'RerunOnFailure' && vmi?.status?.phase === 'Failed')
+    return 'is being started already: it failed (RerunOnFailure)';
+  if (strategy !== 'Once') return undefined;
+  if (!vmi) return 'is being started already (Once)';
+  const again = `kubectl delete vmi -n ${ref.namespace} ${ref.name}`;
+  return `has run, and has the run strategy Once: for one more run take away what is left of this one (${again}), or choose another spec.runStrategy, such as Manual`;
 }
 
 /** Stops the instance that runs and starts another one, as `virtctl restart` does. Rejects with NodeError, or KubeError. */
-export async function restartVm(client: KubeClient, ref: ObjectRef, signal: AbortSignal): Promise<void> {
+export function restartVm(client: KubeClient, ref: ObjectRef, signal: AbortSignal): Promise<void> {
+  return onNewest(() => tryRestart(client, ref, signal));
+}
+
+async function tryRestart(client: KubeClient, ref: ObjectRef, signal: AbortSignal): Promise<void> {
   const [vm, vmi] = await Promise.all([findVm(client, ref, signal), findVmi(client, ref, signal)]);
   if (!vm) throw new NodeError('NOT_FOUND', `${shown(ref)} has no VirtualMachine: it cannot be restarted`);
   if (!vmi) throw new NodeError('UNSUPPORTED', `${shown(ref)} does not run: start it`);
@@ -32,23 +62,33 @@ export async function restartVm(client: KubeClient, ref: ObjectRef, signal: Abor
   if (strategy === 'Halted' || strategy === 'Once') {
     throw new NodeError('UNSUPPORTED', `${shown(ref)} has the run strategy ${strategy}, which is not restarted`);
   }
-  const { uid } = vmi.metadata;
-  return request(client, vm, [{ action: 'Stop', ...(uid && { uid }) }, { action: 'Start' }], signal);
+  return request(client, vm, [...stopsOf(vmi), { action: 'Start' }], signal);
 }
 
 /**
  * Stops a VirtualMachine as `virtctl stop` does; an instance of its own is deleted. The guest is asked to shut down, and has
  * its grace period. Rejects with NodeError, or KubeError.
  */
-export async function stopVm(client: KubeClient, ref: ObjectRef, signal: AbortSignal): Promise<void> {
+export function stopVm(client: KubeClient, ref: ObjectRef, signal: AbortSignal): Promise<void> {
+  return onNewest(() => tryStop(client, ref, signal));
+}
+
+async function tryStop(client: KubeClient, ref: ObjectRef, signal: AbortSignal): Promise<void> {
   const [vm, vmi] = await Promise.all([findVm(client, ref, signal), findVmi(client, ref, signal)]);
   const strategy = vm && strategyOf(vm);
   // Without its instance a VM of these two is started at once.
   if (vm && (strategy === 'Always' || strategy === 'Once')) return setStrategy(client, vm, 'Halted', signal);
   if (!vmi) throw new NodeError('NOT_FOUND', `${shown(ref)} does not run`);
-  const { uid } = vmi.metadata;
-  if (vm && strategy !== 'Halted') return request(client, vm, [{ action: 'Stop', ...(uid && { uid }) }], signal);
-  await client.delete(resources.virtualMachineInstances, ref, { uid, signal });
+  if (vm && strategy !== 'Halted') {
+    if (isFinal(vmi)) throw new NodeError('UNSUPPORTED', `${shown(ref)} does not run`);
+    return request(client, vm, stopsOf(vmi), signal);
+  }
+  await client.delete(resources.virtualMachineInstances, ref, { uid: vmi.metadata.uid, signal });
+}
+
+/** Of exactly this instance, if there is one. */
+function stopsOf(vmi: VirtualMachineInstance | undefined): StateChange[] {
+  return vmi ? [{ action: 'Stop', ...(vmi.metadata.uid && { uid: vmi.metadata.uid }) }] : [];
 }
 
 function strategyOf({ spec }: VirtualMachine): string {
@@ -75,10 +115,17 @@ async function request(
   stateChangeRequests: StateChange[],
   signal: AbortSignal,
 ): Promise<void> {
-  if (status?.stateChangeRequests?.length) {
+  // A stop takes the place of what was asked for before; nothing else does.
+  const isStop = stateChangeRequests.length === 1 && stateChangeRequests[0]?.action === 'Stop';
+  if (status?.stateChangeRequests?.length && !isStop) {
     throw new NodeError('UNSUPPORTED', `${shown(metadata)}: the last start or stop has not been done yet`);
   }
-  const patch = { metadata: { resourceVersion: metadata.resourceVersion }, status: { stateChangeRequests } };
+  // Who asks by hand does not wait for the back-off of starts that failed.
+  const forgiven = status?.startFailure && { startFailure: null };
+  const patch = {
+    metadata: { resourceVersion: metadata.resourceVersion },
+    status: { stateChangeRequests, ...forgiven },
+  };
   await client.patch(resources.virtualMachines, metadata, patch, 'merge', { subresource: 'status', signal });
 }
 

@@ -42,6 +42,13 @@ describe('what the page shows and does', () => {
     return client.create<VirtualMachineInstance>(resources.virtualMachineInstances, { ...head, ...template });
   }
 
+  const ended = (phase: string) =>
+    api.controller.patch(
+      `/apis/kubevirt.io/v1/namespaces/${ref.namespace}/virtualmachineinstances/${ref.name}`,
+      'merge',
+      { status: { phase } },
+    );
+
   const vm = () => client.get<VirtualMachine>(resources.virtualMachines, ref);
   const requests = async () => (await vm()).status?.stateChangeRequests;
   const vmis = async () => (await client.list<KubeObject>(resources.virtualMachineInstances)).items.length;
@@ -84,6 +91,46 @@ describe('what the page shows and does', () => {
     await assert.rejects(startVm(client, ref, signal), { code: 'UNSUPPORTED', message: /being started already/ });
     await makeVmi();
     await assert.rejects(startVm(client, ref, signal), { code: 'UNSUPPORTED', message: /is started already/ });
+  });
+
+  for (const [runStrategy, phase, message] of [
+    ['Always', 'Succeeded', /is being started already \(Always\)/],
+    ['RerunOnFailure', 'Failed', /is being started already: it failed \(RerunOnFailure\)/],
+    ['Once', 'Failed', /has run, and has the run strategy Once: .*kubectl delete vmi -n default one/],
+    ['Once', undefined, /is being started already \(Once\)/],
+  ] as const) {
+    test(`${runStrategy} with ${phase ?? 'no instance'}: a start is refused in words`, async () => {
+      await makeVm({ runStrategy });
+      if (phase) {
+        await makeVmi();
+        await ended(phase);
+      }
+      await assert.rejects(startVm(client, ref, signal), { code: 'UNSUPPORTED', message });
+    });
+  }
+
+  test('a halted VM with what is left of a run is started', async () => {
+    await makeVm({ runStrategy: 'Halted' });
+    await makeVmi();
+    await ended('Succeeded');
+    await startVm(client, ref, signal);
+    assert.equal((await vm()).spec.runStrategy, 'Always');
+  });
+
+  test('a start by hand ends the back-off of starts that failed, and a stop takes the place of a start', async () => {
+    await makeVm({ runStrategy: 'RerunOnFailure' });
+    const startFailure = { consecutiveFailCount: 3, retryAfterTimestamp: '2100-01-01T00:00:00Z' };
+    await client.patch(resources.virtualMachines, ref, { status: { startFailure } }, 'merge', {
+      subresource: 'status',
+    });
+    await startVm(client, ref, signal);
+    assert.equal((await vm()).status?.startFailure, undefined);
+    await makeVmi();
+    await stopVm(client, ref, signal);
+    assert.deepEqual(
+      (await requests())?.map(({ action }) => action),
+      ['Stop'],
+    );
   });
 
   test('the list follows VMs and instances, and says when it may be old', async () => {

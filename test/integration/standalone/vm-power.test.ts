@@ -1,0 +1,96 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import {
+  type RunStrategy,
+  resources,
+  type VirtualMachine,
+  type VirtualMachineInstance,
+} from '../../../src/api/index.ts';
+import { startVm, stopVm } from '../../../src/standalone/index.ts';
+import { Cluster, embeddedApi } from '../../fixtures/controller/cluster.ts';
+import { eventually } from '../../fixtures/eventually.ts';
+
+const signal = new AbortController().signal;
+
+describe('a VM whose guest has ended', () => {
+  let cluster: Cluster;
+  before(async () => {
+    cluster = new Cluster(await embeddedApi());
+    await cluster.addNode();
+    await cluster.startController();
+  });
+  after(() => cluster.stop());
+
+  const vmOf = (name: string) => cluster.client.get<VirtualMachine>(resources.virtualMachines, refOf(name));
+  const refOf = (name: string) => ({ namespace: 'default', name });
+
+  /** Plays kubelet and agent: it runs, and then its guest ends. Gives the instance that has ended. */
+  async function ended(name: string, runStrategy: RunStrategy, phase: 'Succeeded' | 'Failed') {
+    const template = { spec: { domain: { memory: { guest: '64Mi' } } } };
+    const head = { apiVersion: 'kubevirt.io/v1', kind: 'VirtualMachine', metadata: refOf(name) };
+    await cluster.client.create<VirtualMachine>(resources.virtualMachines, {
+      ...head,
+      spec: { runStrategy, template },
+    });
+    if (runStrategy === 'Manual') await startVm(cluster.client, refOf(name), signal);
+    const vmi = await cluster.untilVmi(name, 'there', () => true);
+    const pod = await cluster.untilPod(vmi.metadata.uid ?? '', 'bound', ({ spec }) => spec.nodeName !== undefined);
+    await cluster.runPod(pod);
+    await cluster.untilPhase(name, 'Scheduled');
+    await eventually(async () => assert.equal((await vmOf(name)).status?.stateChangeRequests, undefined));
+    // Never without the time of Running: it would be a start that failed.
+    const stamps = (['Running', phase] as const).map((each) => ({
+      phase: each,
+      phaseTransitionTimestamp: '2026-01-01T00:00:00Z',
+    }));
+    for (const [at, { phase: next }] of stamps.entries()) {
+      const status = { phase: next, phaseTransitionTimestamps: stamps.slice(0, at + 1) };
+      await cluster.client.patch(resources.virtualMachineInstances, refOf(name), { status }, 'merge');
+    }
+    for (const { metadata } of await cluster.pods(vmi.metadata.uid ?? ''))
+      await cluster.client.delete(resources.pods, metadata, { graceSeconds: 0 });
+    return vmi;
+  }
+
+  const untilAnother = (name: string, { metadata }: VirtualMachineInstance) =>
+    cluster.untilVmi(name, 'another one', (vmi) => vmi.metadata.uid !== metadata.uid);
+
+  for (const [runStrategy, phase] of [
+    ['Manual', 'Succeeded'],
+    ['Manual', 'Failed'],
+    ['RerunOnFailure', 'Succeeded'],
+  ] as const) {
+    test(`${runStrategy}, ${phase}: a start takes away what is left and starts another one`, async () => {
+      const name = `${runStrategy}-${phase}`.toLowerCase();
+      const old = await ended(name, runStrategy, phase);
+      await startVm(cluster.client, refOf(name), signal);
+      const vmi = await untilAnother(name, old);
+      assert.equal(vmi.spec.startStrategy, undefined);
+      await eventually(async () => assert.equal((await vmOf(name)).status?.stateChangeRequests, undefined));
+      assert.equal((await vmOf(name)).spec.runStrategy, runStrategy);
+    });
+  }
+
+  test('Manual, started paused: the next one is, too', async () => {
+    const old = await ended('paused', 'Manual', 'Succeeded');
+    await startVm(cluster.client, refOf('paused'), signal, true);
+    assert.equal((await untilAnother('paused', old)).spec.startStrategy, 'Paused');
+  });
+
+  test('Once: it says how to have one more run, and that is true', async () => {
+    const old = await ended('once', 'Once', 'Succeeded');
+    await assert.rejects(startVm(cluster.client, refOf('once'), signal), {
+      code: 'UNSUPPORTED',
+      message:
+        /has run, and has the run strategy Once: .*\(kubectl delete vmi -n default once\), or choose another spec\.runStrategy/,
+    });
+    await cluster.client.delete(resources.virtualMachineInstances, refOf('once'));
+    await untilAnother('once', old);
+    await assert.rejects(startVm(cluster.client, refOf('once'), signal), { message: /is started already$/ });
+  });
+
+  test('Manual: what does not run is not stopped', async () => {
+    await ended('still', 'Manual', 'Succeeded');
+    await assert.rejects(stopVm(cluster.client, refOf('still'), signal), { message: 'default/still does not run' });
+  });
+});
