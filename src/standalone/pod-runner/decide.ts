@@ -5,7 +5,7 @@ import type { OrphanSandbox, PodObservation, PresentPod } from './observe.ts';
 /** What may be done about a pod besides writing its status. */
 export interface PodStepArgs {
   startSandbox: { readonly pod: Pod };
-  /** Asks process 1 to end, and remembers on disk since when. */
+  /** Asks process 1 to end, and remembers on disk since when the first time. */
   terminateSandbox: object;
   killSandbox: object;
   rotateLog: object;
@@ -72,9 +72,13 @@ const presentRules = ruleTable<PresentPod, PodPlan>(
     },
     {
       name: 'ending',
-      why: 'The pod has to end and still runs; it is waited for until its grace period is over.',
+      why: 'The pod has to end and still runs: it is asked again, and waited for until its grace period is over.',
       when: (seen) => mustEnd(seen) && isUp(seen),
-      plan: (seen) => ({ steps: [], requeueAfterMs: Math.min(Math.max(leftMs(seen), 1), recheckMs) }),
+      plan: (seen) => ({
+        // Whoever asked first may have died between noting it and asking.
+        steps: seen.sandbox.kind === 'running' ? [{ step: 'terminateSandbox' }] : [],
+        requeueAfterMs: Math.min(Math.max(leftMs(seen), 1), recheckMs),
+      }),
     },
     {
       name: 'ended',

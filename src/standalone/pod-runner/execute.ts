@@ -87,9 +87,11 @@ async function startSandbox(
 /** The time first: a process that is asked and not known to be asked would be given a second grace period. */
 async function terminateSandbox(
   _step: Step<PodStepArgs, 'terminateSandbox'>,
-  { observation: { uid, now }, deps: { sandboxes } }: ExecuteContext,
+  { observation, deps: { sandboxes } }: ExecuteContext,
 ): Promise<Outcome> {
-  await sandboxes.markTerminating(uid, now.getTime());
+  const { uid, now } = observation;
+  const isAsked = observation.kind === 'present' && observation.terminatingSinceMs !== undefined;
+  if (!isAsked) await sandboxes.markTerminating(uid, now.getTime());
   await sandboxes.terminate(uid);
   return done;
 }

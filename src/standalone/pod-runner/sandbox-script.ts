@@ -50,6 +50,19 @@ const capabilities = [
   ...['net_bind_service', 'sys_nice', 'audit_write'],
 ];
 
+/** As the variable `asked`, for the program's process. */
+const askedFile = 'asked-to-end';
+/** As of a program that SIGTERM ended. */
+const askedBeforeProgram = 143;
+
+/**
+ * The kernel keeps from process 1 of a pid namespace what would end it by default, so a signal counts from this line on only, and nobody
+ * knows process 1 before it has recorded itself. What comes before there is a program is remembered. The program's process looks at
+ * the file when it has given up this trap: until then it would lose the signal. Not `:`, whose failing redirection ends a shell.
+ */
+const askedToEnd = `asked= child=
+trap 'asked=1; true 2>/dev/null >${askedFile}; [ -z "$child" ] || kill -TERM "$child" 2>/dev/null' TERM INT`;
+
 /**
  * The inner script, process 1 of the pod: makes the pod's root directory, then starts the program; passes SIGTERM on, reaps what is
  * left to it and, when the program has ended, gives QEMU the time to write out its disks. With process 1 everything
@@ -68,16 +81,18 @@ die() {
   finish ${sandboxSetupFailed}
 }
 ${recordIdentity}
+${askedToEnd}
 record pid1
 ${plan.network ? `${networkLines(plan.network)}\n` : ''}${rootLines(plan, programs)}
-trap 'kill -TERM "$child" 2>/dev/null' TERM INT
-(cd / && exec ${programWords(plan)}) 9>&- &
+([ ! -e ${askedFile} ] || exit ${askedBeforeProgram}; cd / && exec ${programWords(plan)}) 9>&- &
 child=$!
+[ -z "$asked" ] || kill -TERM "$child" 2>/dev/null
 while :; do
   wait "$child"
   code=$?
   kill -0 "$child" 2>/dev/null || break
 done
+child=
 ${endQemu}
 finish "$code"
 `;

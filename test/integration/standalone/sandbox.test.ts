@@ -161,6 +161,28 @@ describe('pod sandbox', { skip: needsRoot }, () => {
     assert.match(await log('b1'), /told/);
   });
 
+  test('SIGTERM ends a pod in whatever instant of its start it comes', async () => {
+    const instants = Array.from({ length: 40 }, (_, at) => at * 4);
+    const endAt = async (afterMs: number) => {
+      const uid = `instant-${afterMs}`;
+      // As a program in its start: it has no handler of its own.
+      await sandboxes.start(await plan(uid, 'exec sleep 1000'));
+      for (const signal = AbortSignal.timeout(20_000); (await sandboxes.inspect(uid)).kind !== 'running'; )
+        await sleep(1, signal);
+      await sleep(afterMs);
+      const askedMs = performance.now();
+      assert.equal(await sandboxes.terminate(uid), true);
+      const { exitCode } = await until(uid, 'exited');
+      return { exitCode, tookMs: performance.now() - askedMs };
+    };
+    for (const parts = [...instants]; parts.length > 0; ) {
+      for (const { exitCode, tookMs } of await Promise.all(parts.splice(0, 4).map(endAt))) {
+        assert.equal(exitCode, 143);
+        assert.ok(tookMs < 5_000, `${tookMs} ms`);
+      }
+    }
+  });
+
   test('SIGKILL to process 1 ends what the program left behind, in other sessions too, and leaves no mounts', async () => {
     await sandboxes.start(
       await plan(

@@ -82,8 +82,14 @@ describe('decidePod', () => {
       'terminate',
     ],
     [
-      'and told only once',
+      'and told again while it runs: who told it first may have died before it did',
       { pod: pod('Running', { graceSeconds: 30 }), sandbox: sandboxes.running, terminatingSinceMs: 99_000 },
+      'ending',
+      'terminate',
+    ],
+    [
+      'what is being started is waited for',
+      { pod: pod('Running', { graceSeconds: 30 }), sandbox: sandboxes.starting, terminatingSinceMs: 99_000 },
       'ending',
       'nothing',
     ],
