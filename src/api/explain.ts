@@ -121,6 +121,7 @@ export interface ExplainTry {
   /** `running`: since it began. */
   readonly forMs?: number;
   readonly because: string;
+  /** Of the same kind, those of a crash loop included. */
   readonly failuresInARow: number;
 }
 

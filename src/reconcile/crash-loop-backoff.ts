@@ -66,6 +66,11 @@ export class CrashLoopBackoff {
     return streak?.since === undefined ? undefined : entryOf(streak, streak.since);
   }
 
+  /** How often in a row the key has failed the same way, in a crash loop or not yet. Runs in between that waited for the next try end no row. */
+  failuresOf(key: Key): number {
+    return this.#streaks.get(key)?.failures ?? 0;
+  }
+
   /** Keys in a crash loop. */
   keys(): Key[] {
     return [...this.#streaks].filter(([, { since }]) => since !== undefined).map(([key]) => key);

@@ -111,7 +111,8 @@ export class Reconciler<Observation extends Observed, Decision extends Decided, 
       ...(dueInMs !== undefined && { inMs: Math.round(dueInMs) }),
       ...(forMs !== undefined && { forMs: Math.round(forMs) }),
       because,
-      failuresInARow: failures,
+      // The queue forgets them when a run only waits for the next try, and knows of those of which the object is not the cause.
+      failuresInARow: Math.max(failures, this.crashLoops.failuresOf(key)),
     };
   }
 

@@ -39,6 +39,9 @@ test('a VMI that fails the same way ten times in a row is in quarantine, told on
   assert.ok(launcher.calls.length > tries, 'it is tried on');
   assert.ok(launcher.calls.length <= tries + 21, `${launcher.calls.length - tries} tries in ten minutes`);
   assert.equal(reported(loop), 1);
+  const failures = loop.dispatcher.reconciler.crashLoops.of(key)?.failures;
+  assert.ok((failures ?? 0) >= 10);
+  assert.equal(loop.dispatcher.reconciler.tryOf(key).failuresInARow, failures, 'both say the same');
 });
 
 test('the event tells the longest pause between two tries, also of a start whose domain comes and goes each time', async (t) => {
@@ -74,6 +77,7 @@ test('a quarantined VMI whose cause is gone runs, and is out', async (t) => {
   await loop.clock.pass(61_000);
   assert.equal(loop.phase(), 'Running');
   assert.equal(loop.dispatcher.reconciler.crashLoops.of(key), undefined);
+  assert.equal(loop.dispatcher.reconciler.tryOf(key).failuresInARow, 0);
 });
 
 test('a quarantined VMI that is changed is tried at once and begins anew', async (t) => {
