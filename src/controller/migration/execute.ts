@@ -225,8 +225,15 @@ async function changeVmi(
   const key: Key = keyOf(vmi);
   const wanted = structuredClone(vmi);
   change(wanted);
-  const operations = guardedPatch(vmi, wanted, { fields: changed, always, isSame: sameJson });
-  if (operations.length === 0) return done;
+  const patch = guardedPatch(vmi, wanted, { fields: changed, always, isSame: sameJson });
+  if (patch.length === 0) return done;
+  // A member that was not there cannot be tested, and what others put there meanwhile would be overwritten.
+  const adds = patch.some(({ op }) => op === 'add');
+  const { resourceVersion } = vmi.metadata;
+  const operations = [
+    ...(adds ? [{ op: 'test', path: '/metadata/resourceVersion', value: resourceVersion }] : []),
+    ...patch,
+  ];
   try {
     vmis.saw(key, vmi, await client.patch<VirtualMachineInstance>(type, vmi.metadata, operations, 'json', { signal }));
     return done;
