@@ -238,3 +238,17 @@ test('a VMI that cannot be started stays Pending without defaults, with the reas
   assert.equal(vmi.spec.domain.firmware, undefined);
   assert.equal(findCondition(vmi.status?.conditions, 'Synchronized')?.message, 'spec is wrong');
 });
+
+for (const [what, temporaryPod, next] of [
+  ['waits for a node', buildPod(), 'Pending'],
+  ['has done its work', buildPod({ phase: 'Succeeded' }), 'Pending'],
+  ['has failed, which no kubelet tries again', failed, 'Failed'],
+  ['is being taken away', terminating, 'Failed'],
+] as const) {
+  test(`a VMI whose claim waits for a temporary pod that ${what} is ${next}: nothing is waited for in vain`, () => {
+    const detail = 'DataVolume data: WaitForFirstConsumer';
+    const fillings = [{ claim: 'data', state: 'awaits-consumer', detail }] as const;
+    const seen = { ...observe('Pending', undefined), fillings, temporaryPod };
+    assert.equal(project(seen).status?.phase, next);
+  });
+}
