@@ -1,8 +1,9 @@
 // Bundles bench/ and the agent, and runs it: node scripts/bench.mjs [boot] [burst] [console] [migration] [soak] [starts] [options], see docs/bench.md
 import { spawn } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, realpathSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { endRemains } from './bench-remains.mjs';
 import { bundleForRepository, bundlePrograms } from './bundle.mjs';
 
 await bundleForRepository(['bench/main.ts'], '.build/bench', 'bench');
@@ -10,8 +11,8 @@ await bundleForRepository(['bench/main.ts'], '.build/bench', 'bench');
 rmSync('.build/bench/virt-handler', { recursive: true, force: true });
 await bundlePrograms(['virt-handler'], '.build/bench', { extension: '.mjs', sourcemap: false });
 
-// A process group and a directory of its own: however it ends, no API server, launcher or agent outlives it. Short for sockets' sake.
-const directory = mkdtempSync(path.join(tmpdir(), 'b-'));
+// A process group and a directory of its own: however it ends, no API server, launcher, agent, proxy or node outlives it. Short for sockets' sake.
+const directory = realpathSync(mkdtempSync(path.join(tmpdir(), 'b-')));
 const bench = spawn(process.execPath, ['--enable-source-maps', '.build/bench/main.mjs', ...process.argv.slice(2)], {
   stdio: 'inherit',
   detached: true,
@@ -32,5 +33,6 @@ function endGroup() {
 
 const status = await ended;
 endGroup();
+endRemains(directory);
 rmSync(directory, { recursive: true, force: true, maxRetries: 10, retryDelay: 200 });
 process.exitCode = typeof status === 'number' ? status : 1;
