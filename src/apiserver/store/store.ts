@@ -194,7 +194,9 @@ export class Store {
 
   #refuse(batch: readonly Waiting[], cause: unknown): void {
     this.#deps.log.error({ err: errorMessage(cause), changes: batch.length }, 'database write failed');
-    const text = `the change could not be stored (if the disk kept it all the same, it shows later): ${errorMessage(cause)}: ${adviceFor(cause)}`;
+    // One that could not be opened again says itself what to do.
+    const advice = cause instanceof StoreError ? '' : `: ${adviceFor(cause)}`;
+    const text = `the change could not be stored (if the disk kept it all the same, it shows later): ${errorMessage(cause)}${advice}`;
     for (const { reject } of batch) reject(new StoreError('STORE_WRITE_FAILED', text, { cause }));
   }
 

@@ -31,7 +31,7 @@ cd "$1" || exit ${sandboxSetupFailed}
 exec 9>lock
 flock -n 9 || exit ${sandboxAlreadyStarted}
 ${recordIdentity}
-record shim
+record shim || exit ${sandboxSetupFailed}
 (${joinCgroup}) 2>/dev/null
 ${hasNetwork ? 'exec 8</proc/self/ns/net\n' : ''}unshare --mount${hasNetwork ? ' --net' : ''} --propagation slave --pid --ipc --fork --kill-child=KILL /bin/sh ./init.sh
 code=${sandboxSetupFailed}
@@ -82,7 +82,7 @@ die() {
 }
 ${recordIdentity}
 ${askedToEnd}
-record pid1
+record pid1 || die 'process 1 cannot be recorded, so nobody could end it: is the disk full?'
 ${plan.network ? `${networkLines(plan.network)}\n` : ''}${rootLines(plan, programs)}
 ([ ! -e ${askedFile} ] || exit ${askedBeforeProgram}; cd / && exec ${programWords(plan)}) 9>&- &
 child=$!

@@ -50,6 +50,7 @@ const restartBackoff = { baseMs: 200, maxMs: 10_000 };
 /** A program that was up for this long begins its back-off anew. */
 const settledMs = 10_000;
 const logCheckMs = 60_000;
+const recordRetryMs = 1_000;
 /** What keeps the supervisor from asking keeps it from asking every five seconds. */
 const unaskedLogMs = 600_000;
 
@@ -66,6 +67,7 @@ export class Program implements Component {
   #exited: Promise<void> = Promise.resolve();
   #cancelTimer: () => void = () => undefined;
   #cancelLogCheck: () => void = () => undefined;
+  #cancelRecord: () => void = () => undefined;
   #health: HealthWatch | undefined;
   #hasAnswered = false;
   #isHung = false;
@@ -125,6 +127,7 @@ export class Program implements Component {
     this.#wanted = false;
     this.#cancelTimer();
     this.#cancelLogCheck();
+    this.#cancelRecord();
     this.#health?.stop();
     this.#child?.unref();
   }
@@ -143,7 +146,7 @@ export class Program implements Component {
   }
 
   async #spawn(): Promise<void> {
-    const { argv, env, logFile, pidFile } = this.#options;
+    const { argv, env, logFile } = this.#options;
     const [command, ...args] = argv;
     await mkdir(path.dirname(logFile), { recursive: true });
     const log = await open(logFile, 'a');
@@ -165,11 +168,24 @@ export class Program implements Component {
         });
       });
       const identity = child.pid === undefined ? undefined : await identifyProcess(child.pid);
-      if (identity) await writeFileAtomic(pidFile, formatIdentity(identity));
+      if (identity) await this.#record(child, formatIdentity(identity));
       this.#log.info({ pid: child.pid }, 'program started');
       this.#watchHealth(child);
     } finally {
       await log.close();
+    }
+  }
+
+  /** A program without a record would not be found by a later supervisor. That a disk is full ends no program: it is recorded when there is room again. */
+  async #record(child: ChildProcess, text: string, isRepeated = false): Promise<void> {
+    try {
+      await writeFileAtomic(this.#options.pidFile, text);
+    } catch (error) {
+      if (!isRepeated)
+        this.#log.warn({ err: errorMessage(error) }, 'program could not be recorded, which is tried again');
+      this.#cancelRecord = this.#clock.schedule(recordRetryMs, () => {
+        if (this.#child === child) void this.#record(child, text, true);
+      });
     }
   }
 
@@ -199,6 +215,7 @@ export class Program implements Component {
 
   #onExit(how: string): void {
     this.#child = undefined;
+    this.#cancelRecord();
     this.#health?.stop();
     this.#hasAnswered = this.hasAnswered;
     this.#health = undefined;
