@@ -12,11 +12,12 @@ import {
   type Command,
   cancelMigration,
   consoleGreeting,
+  defaultApiPort,
   describeNode,
-  endSupervisor,
   ensureStateDir,
   failureText,
   ImageStore,
+  knownAgents,
   migrateVm,
   NodeError,
   type NodeFlags,
@@ -30,6 +31,7 @@ import {
   runUp,
   StandaloneNode,
   savePicture,
+  stopNode,
   stopwatch,
   takeDrainRequest,
   takeScreenshot,
@@ -204,6 +206,17 @@ async function screenshot({ stateDir, output, ...vm }: Extract<Command, { comman
   else say(`${await savePicture(picture, vm.name, output)}: ${picture.bytes.length} bytes, ${picture.mime}`);
 }
 
+async function stop({ stateDir, keepVms }: Extract<Command, { command: 'stop' }>): Promise<void> {
+  const paths = nodePaths(stateDir);
+  const stopLeft = async ({ nodes }: { readonly nodes: number }, pods: 'keep' | 'end') => {
+    const [first] = await knownAgents(paths);
+    // What of it is for nodes that take new virtual machines is not used.
+    const rest = { apiPort: defaultApiPort, webPort: 0, podNetwork: 'none', hostDiskDirs: [], verbosity: 2 };
+    await supervise({ stateDir, nodeName: first?.node, nodes, ...rest }, (node) => node.stopLeft({ pods }));
+  };
+  say(await stopNode(paths, keepVms ? 'keep' : 'end', { say, stopLeft }));
+}
+
 async function status(stateDir: string): Promise<void> {
   const { lines, isRunning } = await describeNode(nodePaths(stateDir));
   for (const line of lines) say(line);
@@ -245,7 +258,7 @@ async function run(command: Command): Promise<void> {
     case 'apiserver':
       return apiserver(command);
     case 'stop':
-      return say(await endSupervisor(nodePaths(command.stateDir), command.keepVms ? 'keep' : 'end'));
+      return stop(command);
     case 'status':
       return status(command.stateDir);
     case 'url':

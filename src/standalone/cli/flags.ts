@@ -28,6 +28,7 @@ export const stateDir = {
     coerce: (dir: string) => named('state-dir', dir, 'directory'),
   },
 } as const;
+export const defaultApiPort = 16443;
 const verbosity = { verbosity: { ...count('verbosity', 2, 'log verbosity'), alias: 'v' } } as const;
 const nodeName = { 'node-name': text('name of the Node object (default: the host name)') } as const;
 
@@ -46,7 +47,7 @@ export const nodeFlags = {
   ...stateDir,
   ...nodeName,
   ...nodes,
-  'api-port': count('api-port', 16443, 'port of the Kubernetes API; the next free one is taken'),
+  'api-port': count('api-port', defaultApiPort, 'port of the Kubernetes API; the next free one is taken'),
   'web-port': count(
     'web-port',
     18080,
@@ -82,7 +83,7 @@ export const accessFlags = {
 export const apiserverFlags = {
   ...stateDir,
   host: { ...text('loopback address to listen on'), default: '127.0.0.1' },
-  port: count('port', 16443, 'port to listen on'),
+  port: count('port', defaultApiPort, 'port to listen on'),
   ...nodeName,
   ...nodes,
   ...verbosity,

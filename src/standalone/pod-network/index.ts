@@ -5,4 +5,5 @@
  */
 export { isPodNetworkWish } from './choice.ts';
 export { hostLinkOf } from './leases.ts';
+export { bridgeOf } from './names.ts';
 export { PodNetwork } from './pod-network.ts';

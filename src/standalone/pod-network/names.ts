@@ -14,6 +14,11 @@ export function namesOf(stateDir: string): NetworkNames {
   return { bridge: `${bridgePrefix}${id}`, table: `virt_node_${id}` };
 }
 
+/** The bridge of the node with this state directory. */
+export function bridgeOf(stateDir: string): string {
+  return namesOf(stateDir).bridge;
+}
+
 /** A stable one: a bridge without it takes that of a port, and another when the port goes. */
 export function macOf(seed: string): string {
   const bytes = [...seedOf(seed).subarray(0, 5)].map((byte) => byte.toString(16).padStart(2, '0'));

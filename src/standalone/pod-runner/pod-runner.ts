@@ -21,6 +21,8 @@ export interface PodRunnerOptions extends PlanOptions {
   readonly hostIp: string;
   /** Time until a pod with an obstacle (image missing) is tried again; a change in the image directory is seen at once. */
   readonly retryMs?: number;
+  /** From its start on it is as after `drain`: no pod is started, and those that run are asked to end. */
+  readonly isDraining?: boolean;
 }
 
 export interface PodRunnerDeps {
@@ -60,6 +62,7 @@ export class PodRunner implements Component {
 
   constructor(options: PodRunnerOptions, { clock = systemClock, random = Math.random, ...deps }: PodRunnerDeps) {
     this.#deps = { ...deps, clock };
+    this.#isDraining = options.isDraining ?? false;
     this.#logs = new LogKeeper({}, { clock, log: deps.log });
     this.#executeDeps = {
       ...deps,

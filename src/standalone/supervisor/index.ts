@@ -6,6 +6,7 @@ export * from './agent-certificates.ts';
 export * from './api-program.ts';
 export { Capabilities } from './capabilities.ts';
 export { findKvmSupport } from './kvm.ts';
+export { findLeftBehind, type LeftBehind } from './left-behind.ts';
 export * from './node-lock.ts';
 export { maxNodes } from './node-options.ts';
 export * from './program.ts';

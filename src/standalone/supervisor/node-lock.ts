@@ -46,6 +46,8 @@ export async function lockNode(paths: NodePaths, pid: number): Promise<() => Pro
   const identity = await identifyProcess(pid);
   if (!identity) throw new NodeError('NO_PERMISSION', '/proc cannot be read');
   await writeFileAtomic(lockFile(paths), formatIdentity(identity));
+  // Of one that was killed while it was asked to stop.
+  await takeDrainRequest(paths);
   return () => rm(lockFile(paths), { force: true });
 }
 

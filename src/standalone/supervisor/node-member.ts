@@ -55,6 +55,8 @@ export interface SharedParts {
   readonly hostDisks: HostDisks;
   readonly networks: PodRunnerDeps['networks'];
   readonly kvm: KvmSupport['kvm'];
+  /** The pods that run are being ended, and none is started. */
+  readonly isDraining?: boolean;
 }
 
 /** One node of this machine: its agent as a program, and its pod runner in this one. */
@@ -135,7 +137,7 @@ export class NodeMember {
   }
 
   /** Its pod runner and what that needs, to be started in this order; after `connect`. */
-  components({ images, hostDisks, networks, kvm }: SharedParts): Component[] {
+  components({ images, hostDisks, networks, kvm, isDraining = false }: SharedParts): Component[] {
     const { nodeName, hostIp, paths, programs } = this.#options;
     const { sandboxes, log } = this.#deps;
     const client = this.#client;
@@ -153,6 +155,7 @@ export class NodeMember {
           '/usr/bin/container-disk': [...asQemuUser, ...programs['container-disk']],
         },
         env: { VIRT_LAUNCHER_KVM: kvm },
+        isDraining,
       },
       { pods, sandboxes, images, hostDisks, claims, networks, log },
     );
@@ -163,6 +166,14 @@ export class NodeMember {
   /** Ends all pods with their grace periods. */
   async drain(signal: AbortSignal): Promise<void> {
     await this.#runner?.drain(signal);
+  }
+
+  /** Ends all pods without API and agent: a launcher that is asked to end ends its guest when its grace period is over. */
+  async endAlone(timeoutMs: number): Promise<void> {
+    for (const uid of await this.sandboxes.list()) await this.sandboxes.terminate(uid);
+    const endMs = performance.now() + timeoutMs;
+    while ((await this.hasPods()) && performance.now() < endMs) await sleep(100);
+    await this.kill();
   }
 
   /** Ends all pods now. What was killed may take a moment. */

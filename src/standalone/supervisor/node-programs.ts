@@ -34,6 +34,11 @@ export class NodePrograms {
     for (const file of names) await endLeftover(path.join(runDir, file), 5_000);
   }
 
+  /** The same of a program of another name, that the node does without from now on. */
+  endLeftover(name: string): Promise<void> {
+    return endLeftover(this.filesOf(name).pidFile, 5_000);
+  }
+
   async start(of: ProgramOf, args: readonly string[], health?: HealthOptions): Promise<void> {
     const { programs, env, verbosity } = this.#options;
     const [command, ...script] = programs[of.name];

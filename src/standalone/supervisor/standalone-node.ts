@@ -1,6 +1,6 @@
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
-import { Lifecycle } from '../../base/index.ts';
+import { type Component, errorCode, errorMessage, Lifecycle } from '../../base/index.ts';
 import { findSystemProgram, probeKvm } from '../../host/index.ts';
 import { loopbackHosts } from '../../http/index.ts';
 import type { KubeClient } from '../../kube/index.ts';
@@ -19,12 +19,16 @@ import { type AskHealth, askLivez } from './health-watch.ts';
 import { findKvmSupport } from './kvm.ts';
 import { machineFacts } from './machine-facts.ts';
 import { lockNode } from './node-lock.ts';
-import { NodeMember } from './node-member.ts';
+import { NodeMember, type SharedParts } from './node-member.ts';
 import { ensureNodeObjects } from './node-objects.ts';
 import type { StandaloneNodeDeps, StandaloneNodeOptions } from './node-options.ts';
 import { NodePrograms } from './node-programs.ts';
 import { Program } from './program.ts';
 import { removeMembers } from './removed-members.ts';
+
+const noRoom: ReadonlySet<string> = new Set(['ENOSPC', 'EDQUOT', 'EROFS']);
+/** The longest grace period of a VM and then some. */
+const endAloneMs = 300_000;
 
 /** The whole KubeVirt of this machine: what all of its nodes share, and a member per node. Programs are child processes, pod runners are in this one. */
 export class StandaloneNode {
@@ -83,6 +87,31 @@ export class StandaloneNode {
     }
   }
 
+  /**
+   * Ends what a supervisor left that was killed. Nothing is started but what guests need to shut down: the API and the agents, and no
+   * controller, which would start others.
+   */
+  async stopLeft({ pods }: { readonly pods: 'keep' | 'end' }): Promise<void> {
+    const { paths, pid } = this.#options;
+    let hasRoom = true;
+    this.#release = await lockNode(paths, pid).catch((error: unknown) => {
+      // To end what fills a disk it must not need room.
+      if (!noRoom.has(errorCode(error) ?? '')) throw error;
+      hasRoom = false;
+      return async () => undefined;
+    });
+    try {
+      await this.#programs.endLeftovers();
+      this.#members = this.#makeMembers(await findCgroupRoot('virt-node'));
+      const hasPods = await this.#hasPods();
+      if (pods === 'end' && hasPods) await (hasRoom ? this.#drainLeft() : this.#endAlone('the disk is full'));
+      // Of a network that pods have nothing is taken away.
+      else if (!hasPods) await this.#startNetwork();
+    } finally {
+      await this.stop({ pods });
+    }
+  }
+
   /** `keep` leaves virtual machines running for the next start; `end` shuts them down with their grace periods first. */
   async stop({ pods }: { readonly pods: 'keep' | 'end' }): Promise<void> {
     const errors: unknown[] = [];
@@ -115,6 +144,30 @@ export class StandaloneNode {
     await this.#release();
   }
 
+  async #hasPods(): Promise<boolean> {
+    return (await each(this.#members, (member) => member.hasPods())).includes(true);
+  }
+
+  /** What does not start keeps no virtual machine running. */
+  async #drainLeft(): Promise<void> {
+    try {
+      await this.#startApi();
+      const networks = await this.#startNetwork();
+      this.#lifecycle = new Lifecycle(await this.#startMembers({ networks, kvm: 'fails', isDraining: true }));
+      await this.#lifecycle.start(this.#stopping.signal);
+      this.#progress('virtual machines shut down');
+      await each(this.#members, (member) => member.drain(this.#stopping.signal));
+    } catch (error) {
+      await this.#endAlone(errorMessage(error));
+    }
+  }
+
+  async #endAlone(reason: string): Promise<void> {
+    this.#deps.log.warn({ reason }, 'virtual machines are ended without API and agent');
+    this.#progress(`virtual machines end when their grace periods are over: ${reason}`);
+    await each(this.#members, (member) => member.endAlone(endAloneMs));
+  }
+
   #makeMembers(cgroupRoot: string | undefined): NodeMember[] {
     const { nodes, programs, podPrograms } = this.#options;
     return Array.from({ length: nodes }, (_, at) => {
@@ -144,22 +197,29 @@ export class StandaloneNode {
     this.#progress(kvm === 'works' ? 'KVM works' : `software emulation (${reason})`);
     await removeMembers(this.client, this.#options);
     await ensureNodeObjects(this.client, { ...(await machineFacts()), kvm, nodes: this.#members }, new Date());
-    const controllerFlags = ['--standalone-scheduler', '--port', '0', '--explain-socket', paths.controllerSocket];
+    // There is one controller, which ends with its record: a lease that the API cannot store on a full disk must not end it.
+    const single = ['--leader-elect=false', '--standalone-scheduler', '--port', '0'];
+    const controllerFlags = [...single, '--explain-socket', paths.controllerSocket];
     await this.#startControl('virt-controller', controllerFlags);
-    const certificates = new AgentCertificates(paths.certificatesDir, { client: this.client, log });
-    const keyPairs = await certificates.ensure();
-    for (const member of this.#members) await member.startAgent(keyPairs);
+    const members = await this.#startMembers({ networks, kvm });
     this.#progress('virt-controller and virt-handler');
-    const hostDisks = await this.#hostDisks();
-    const shared = { images: new ImageStore({ dir: paths.imagesDir }), hostDisks, networks, kvm };
     this.#lifecycle = new Lifecycle([
-      certificates,
-      ...this.#members.flatMap((member) => member.components(shared)),
+      ...members,
       new Capabilities({ paths, kvm, arch: process.arch }, { log }),
       ...(await this.#makePage()),
     ]);
     await this.#lifecycle.start(this.#stopping.signal);
     this.#progress('pod runner');
+  }
+
+  /** The agents run then; what else the members need is to be started. */
+  async #startMembers(shared: Pick<SharedParts, 'networks' | 'kvm' | 'isDraining'>): Promise<Component[]> {
+    const { paths } = this.#options;
+    const certificates = new AgentCertificates(paths.certificatesDir, { client: this.client, log: this.#deps.log });
+    const keyPairs = await certificates.ensure();
+    for (const member of this.#members) await member.startAgent(keyPairs);
+    const parts = { images: new ImageStore({ dir: paths.imagesDir }), hostDisks: await this.#hostDisks(), ...shared };
+    return [certificates, ...this.#members.flatMap((member) => member.components(parts))];
   }
 
   /** Of all nodes: a disk is at two of them while its VM moves. */
@@ -187,6 +247,8 @@ export class StandaloneNode {
       },
     );
     this.#network = network;
+    // Where it is started anew it ends the earlier one by itself.
+    if (!(await this.#hasPods())) await this.#programs.endLeftover(name);
     await network.start();
     for (const line of [network.summary, ...(await network.warnings())]) this.#progress(line);
     return network;

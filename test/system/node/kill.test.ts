@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { readFile, writeFile } from 'node:fs/promises';
+import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { identifyProcess, isAlive, untilLogin } from '../../../src/standalone/index.ts';
+import { findLeftBehind, identifyProcess, isAlive, untilLogin } from '../../../src/standalone/index.ts';
 import { eventually } from '../../fixtures/eventually.ts';
 import { demoVmi, launcherPid, NodeProcess } from '../../fixtures/node-process.ts';
 
@@ -102,5 +105,49 @@ describe('kill -9 on the standalone node', { skip: needsRoot }, () => {
     assert.equal(await node.qemuPid('stays'), undefined);
     await node.start();
     await node.vmiUntil('stays', (vmi) => vmi?.status?.phase === 'Succeeded');
+  });
+
+  test('of the supervisor, and of all programs: `stop --keep-vms` ends what is left but VMs, `stop` ends those, and nobody else is hit', async () => {
+    const left = async () => {
+      const { programs: living, pods, ofMachine } = await findLeftBehind(node.paths);
+      return [...living, ...ofMachine, ...(pods > 0 ? ['pods'] : [])];
+    };
+    await node.apply(demoVmi('left', { terminationGracePeriodSeconds: 60 }));
+    await login('left');
+    const qemu = await node.qemuPid('left');
+    const before = await left();
+    await node.end('SIGKILL');
+    const kept = await node.cli(['stop', '--keep-vms']);
+    assert.deepEqual([kept.code, kept.stderr], [0, '']);
+    assert.match(kept.stdout, /virt-node does not run; ending what it left: apiserver, virt-controller, virt-handler/);
+    assert.equal(await node.qemuPid('left'), qemu);
+    assert.deepEqual(
+      await left(),
+      before.filter((name) => !name.startsWith('virt-') && name !== 'apiserver'),
+    );
+    // A process that has got the pid of one that was killed.
+    const stranger = spawn('sleep', ['1000'], { stdio: 'ignore' });
+    await node.start();
+    const killed = [node.pid, ...(await Promise.all(programs.map((name) => node.pidOf(name))))];
+    for (const pid of killed) process.kill(pid, 'SIGKILL');
+    await node.end('SIGKILL');
+    const record = path.join(node.paths.runDir, 'virt-handler.pid');
+    const [, ...rest] = (await readFile(record, 'utf8')).split(' ');
+    await writeFile(record, [stranger.pid, ...rest].join(' '));
+    const startedMs = performance.now();
+    const ended = await node.cli(['stop']);
+    assert.ok(
+      performance.now() - startedMs < 45_000,
+      'its guest is shut down, not killed when its grace period is over',
+    );
+    assert.deepEqual([ended.code, ended.stderr], [0, '']);
+    assert.match(ended.stdout, /ending what it left: .*virtual machine[\s\S]*\nended\n$/);
+    assert.deepEqual(await left(), []);
+    assert.equal(await node.qemuPid('left'), undefined);
+    assert.deepEqual([stranger.exitCode, stranger.signalCode], [null, null]);
+    stranger.kill('SIGKILL');
+    const again = await node.cli(['stop']);
+    assert.deepEqual([again.code, again.stdout], [1, '']);
+    assert.match(again.stderr, /no node runs on/);
   });
 });
