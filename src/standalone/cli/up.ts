@@ -1,6 +1,8 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
+import { resources, type VirtualMachine } from '../../api/index.ts';
 import { errorCode, errorMessage, sleep } from '../../base/index.ts';
+import { getIfThere, writeIfThere } from '../../kube/index.ts';
 import { NodeError } from '../errors.ts';
 import type { NodePaths } from '../paths.ts';
 import { hostLinkOf } from '../pod-network/index.ts';
@@ -35,6 +37,7 @@ const vm = { namespace: 'default', name: 'demo' };
 const startTimeoutMs = 120_000;
 const loginTimeoutMs = 60_000;
 const deleteTimeoutMs = 60_000;
+const haltTimeoutMs = 5_000;
 
 /** Lines with the seconds since the start: `  1.2 s  Kubernetes API`. */
 export function stopwatch(say: (line: string) => void, nowMs: () => number): (step: string) => void {
@@ -68,6 +71,7 @@ export async function runUp(options: UpOptions, deps: UpDeps, leave: AbortSignal
     }
   }
   say('stopping: virtual machines shut down first (Ctrl-C again ends everything now)');
+  await haltExample(deps);
   await node.stop({ pods: 'end' });
   step('stopped');
   if (failure === undefined) return;
@@ -89,6 +93,23 @@ async function bootExample(options: UpOptions, { node }: UpDeps, step: (text: st
   }
   const [running, login] = [runningMs - appliedMs, performance.now() - appliedMs].map((ms) => (ms / 1000).toFixed(1));
   step(`the guest asks for a login (apply → Running ${running} s, apply → login ${login} s)`);
+}
+
+/** Nobody but `up` asked for it: `start` must not boot it one day. What its user changed of it is kept. */
+async function haltExample({ node, say }: UpDeps): Promise<void> {
+  try {
+    const found = await getIfThere<VirtualMachine>(node.client, resources.virtualMachines, vm, {
+      signal: AbortSignal.timeout(haltTimeoutMs),
+    });
+    if (found?.spec.runStrategy !== 'Always') return;
+    const change = { metadata: { resourceVersion: found.metadata.resourceVersion }, spec: { runStrategy: 'Halted' } };
+    await writeIfThere(
+      node.client.patch(resources.virtualMachines, vm, change, 'merge', { signal: AbortSignal.timeout(haltTimeoutMs) }),
+    );
+    say(`VM ${vm.name} is halted: the next \`up\` boots it again, \`start\` does not`);
+  } catch (error) {
+    say(`VM ${vm.name} could not be halted, the next \`start\` boots it: ${errorMessage(error)}`);
+  }
 }
 
 /** The agent may be starting, or the end of a console not have come to it. */
@@ -156,7 +177,7 @@ function howToReach({ paths, consoleCommand }: UpOptions, { node, say }: UpDeps)
   say(`  export KUBECONFIG=${paths.kubeconfig}`);
   say('  kubectl get vmi -w');
   say(`  ${consoleCommand}     (log in as root, no password; Ctrl-] leaves)`);
-  say('Ctrl-C shuts the virtual machine down and leaves.');
+  say('Ctrl-C shuts the virtual machine down and leaves; its object stays, and the next `up` boots it again.');
 }
 
 function within(timeoutMs: number, leave: AbortSignal, what: string): AbortSignal {

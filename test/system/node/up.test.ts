@@ -15,13 +15,19 @@ describe('virt-node up', { skip: needsRoot }, () => {
   });
   after(() => node.dispose());
 
-  test('boots the example VM, says how to reach it; Ctrl-C shuts it down and keeps the object, the next up starts it again', async () => {
+  test('boots the example VM, says how to reach it; Ctrl-C shuts it down and keeps the object halted; start does not boot it, the next up does', async () => {
     await node.start(['up'], 'Ctrl-C shuts');
     assert.match(node.output, /VM demo: Running[\s\S]*the guest asks for a login/);
     assert.match(node.output, new RegExp(`export KUBECONFIG=${node.paths.kubeconfig}`));
     assert.ok(await node.qemuPid('demo'));
     assert.equal(await node.end('SIGINT'), 0, node.output);
+    assert.match(node.output, /VM demo is halted/);
     assert.equal(await node.qemuPid('demo'), undefined);
+    await node.start();
+    const strategy = ['get', 'vm', 'demo', '-o', 'jsonpath={.spec.runStrategy} {.status.printableStatus}'];
+    await eventually(async () => assert.equal(await node.kubectl(...strategy), 'Halted Stopped'));
+    assert.equal(await node.vmi('demo'), undefined, '`start` boots no example');
+    assert.equal(await node.end('SIGTERM'), 0);
     await node.start(['up'], 'Ctrl-C shuts');
     assert.match(node.output, /VM demo: Running/);
     assert.equal((await node.cli(['stop'])).code, 0);
