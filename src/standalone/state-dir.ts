@@ -1,4 +1,4 @@
-import { access, chmod, constants, lstat, mkdir, readlink, realpath, rm } from 'node:fs/promises';
+import { access, chmod, constants, lstat, mkdir, readlink, realpath, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { errorCode } from '../base/index.ts';
 import { NodeError } from './errors.ts';
@@ -6,6 +6,7 @@ import { type NodePaths, nodeDirectories } from './paths.ts';
 
 const privateMode = 0o700;
 const maxLinks = 40;
+const otherDirectory = 'choose another directory with --state-dir';
 
 /**
  * Makes the state directory and what lies directly in it, for this user (`uid`, the effective one) only; those of an older version
@@ -17,7 +18,7 @@ export async function ensureStateDir(paths: NodePaths, uid: number): Promise<voi
   await refuseUnsafeParents(stateDir, uid);
   await mkdir(stateDir, { recursive: true, mode: privateMode }).catch((error: unknown) => {
     if (!['EEXIST', 'ENOTDIR'].includes(errorCode(error) ?? '')) throw error;
-    throw unsafe(stateDir, 'is a file, or below one', 'choose another directory with --state-dir');
+    throw unsafe(stateDir, 'is a file, or below one', otherDirectory);
   });
   // In a sticky directory another user may just have made a parent that was missing, or a link with its name.
   await refuseUnsafeParents(stateDir, uid);
@@ -35,10 +36,20 @@ export async function ensureStateDir(paths: NodePaths, uid: number): Promise<voi
 
 /** Throws NodeError NO_PERMISSION to who may not look into a state directory that is there: to them it would seem that no node is. */
 export async function refuseClosedStateDir({ stateDir }: NodePaths): Promise<void> {
-  await access(stateDir, constants.R_OK | constants.X_OK).catch((cause: unknown) => {
-    if (errorCode(cause) !== 'EACCES') return;
+  await access(stateDir, constants.R_OK | constants.X_OK).catch(async (cause: unknown) => {
+    const code = errorCode(cause);
+    if (code === 'ENOTDIR' || (await isFile(stateDir)))
+      throw unsafe(stateDir, 'is a file, or below one', otherDirectory);
+    if (code !== 'EACCES') return;
     throw new NodeError('NO_PERMISSION', `${stateDir} is for its owner (root) only: use sudo`, { cause });
   });
+}
+
+async function isFile(file: string): Promise<boolean> {
+  return stat(file).then(
+    (found) => !found.isDirectory(),
+    () => false,
+  );
 }
 
 async function refuseUnsafeParents(stateDir: string, uid: number): Promise<void> {

@@ -76,6 +76,14 @@ describe('virt-node says why it fails, without a trace', () => {
     assert.match(err, /^virt-node: the output could not be written: ENOSPC: no space left on device.*\n$/);
   });
 
+  for (const place of ['/dev/null', '/dev/null/below']) {
+    test(`${place} is no state directory`, async () => {
+      const { code, out, err } = await run(['status', '--state-dir', place]);
+      assert.deepEqual([code, out], [1, '']);
+      assert.equal(err, `virt-node: ${place} is a file, or below one: choose another directory with --state-dir\n`);
+    });
+  }
+
   describe('on the state directory of another user', { skip: needsRoot }, () => {
     const asNobody = ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups'];
     const commands = [
