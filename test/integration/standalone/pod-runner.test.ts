@@ -10,7 +10,7 @@ import { ClaimDirectories, HostDisks, ImageStore, PodRunner, Sandboxes } from '.
 import { stays } from '../../fixtures/eventually.ts';
 
 const needsRoot = process.getuid?.() === 0 ? false : 'sandboxes mount: this test needs root';
-/** Says when it can be asked to end: before, process 1 of a pod does not hear it. */
+/** Says when it answers a request to end: before, that ends it as any other program. */
 const waits = 'trap "exit 0" TERM; echo up; while :; do sleep 0.02; done';
 const hostIp = '127.0.0.1';
 

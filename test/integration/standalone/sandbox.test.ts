@@ -167,9 +167,11 @@ describe('pod sandbox', { skip: needsRoot }, () => {
       const uid = `instant-${afterMs}`;
       // As a program in its start: it has no handler of its own.
       await sandboxes.start(await plan(uid, 'exec sleep 1000'));
-      for (const signal = AbortSignal.timeout(20_000); (await sandboxes.inspect(uid)).kind !== 'running'; )
-        await sleep(1, signal);
-      await sleep(afterMs);
+      let knownMs = Number.POSITIVE_INFINITY;
+      for (const signal = AbortSignal.timeout(20_000); performance.now() < knownMs + afterMs; await sleep(1, signal)) {
+        const { kind } = await sandboxes.inspect(uid);
+        if (kind === 'running') knownMs = Math.min(knownMs, performance.now());
+      }
       const askedMs = performance.now();
       assert.equal(await sandboxes.terminate(uid), true);
       const { exitCode } = await until(uid, 'exited');

@@ -5,6 +5,7 @@ import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { after, before, describe, test } from 'node:test';
 import { findCondition } from '../../../src/api/index.ts';
+import { sleep } from '../../../src/base/index.ts';
 import { findLeftovers, podNamespaceOf, untilLogin } from '../../../src/standalone/index.ts';
 import { eventually } from '../../fixtures/eventually.ts';
 import { demoVmi, NodeProcess } from '../../fixtures/node-process.ts';
@@ -102,6 +103,22 @@ describe('a VM on the standalone node', { skip: needsRoot }, () => {
       assert.deepEqual(await findLeftovers(node.paths, new Set(namespace ? [namespace] : [])), []);
     });
     assert.equal(await node.qemuPid('life'), undefined);
+  });
+
+  test('what is deleted while it starts is gone at once, whatever its grace period is', async () => {
+    const took: string[] = [];
+    for (const afterMs of [0, 100, 200, 300, 400, 500, 700]) {
+      const name = `soon-${afterMs}`;
+      await node.apply(demoVmi(name, { terminationGracePeriodSeconds: 60 }));
+      await sleep(afterMs);
+      const startedMs = performance.now();
+      await node.kubectl('delete', 'vmi', name);
+      took.push(`${afterMs}: ${Math.round(performance.now() - startedMs)}`);
+    }
+    assert.ok(
+      took.every((line) => Number(line.split(': ')[1]) < 10_000),
+      took.join(', '),
+    );
   });
 
   test('a guest that powers itself off is Succeeded', async () => {
