@@ -28,7 +28,10 @@ export class SyncPayloadCache {
 
 /** Labels and what this agent writes itself are left out, but for devices that are gone: they would only repeat the call. */
 function fingerprintOf(vmi: VirtualMachineInstance, options: SyncOptions): string {
-  const volumes = vmi.status?.volumeStatus?.map(({ name, phase, hotplugVolume }) => [name, phase, hotplugVolume]);
+  const volumes = vmi.status?.volumeStatus?.map(({ name, phase, hotplugVolume, persistentVolumeClaimInfo: claim }) => {
+    // A claim that has grown: the launcher tells the guest.
+    return [name, phase, hotplugVolume, claim?.capacity, claim?.requests];
+  });
   const {
     [annotations.migrationProgress]: _,
     [annotations.migrationRefused]: __,

@@ -48,3 +48,13 @@ test('a note of this agent on the VMI is nothing that its launcher is told of; o
   assert.equal(noted({ 'virt-handler.kubevirt.io/migration-progress': '{}' }), before);
   assert.notEqual(noted({ 'hooks.kubevirt.io/hookSidecars': '[]' }), before);
 });
+
+test('a claim that has grown is worth a call: the guest is told', () => {
+  const sized = (storage: string, size = 0) => {
+    const persistentVolumeClaimInfo = { capacity: { storage }, requests: { storage: '2Gi' } };
+    const volumeStatus = [{ name: 'data', target: 'vda', size, persistentVolumeClaimInfo }];
+    return new SyncPayloadCache().of(vmiOf('Running', { status: { volumeStatus } }), clusterConfig, host).fingerprint;
+  };
+  assert.notEqual(sized('2Gi'), sized('1Gi'));
+  assert.equal(sized('1Gi', 512), sized('1Gi'), 'what the agent reports of it is not');
+});
