@@ -26,6 +26,7 @@ export * from './pod-links.ts';
 export type * from './pool.ts';
 export * from './quantity.ts';
 export * from './replica-set.ts';
+export * from './storage.ts';
 export * from './vhostmd.ts';
 export * from './virtiofs.ts';
 export * from './vmi.ts';

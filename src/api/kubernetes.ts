@@ -111,6 +111,10 @@ function core(resource: string, kind: string, namespaced = true): ResourceType {
   return { group: '', version: 'v1', resource, kind, namespaced };
 }
 
+function snapshot(resource: string, kind: string, namespaced: boolean): ResourceType {
+  return { group: 'snapshot.storage.k8s.io', version: 'v1', resource, kind, namespaced };
+}
+
 export const resources = {
   virtualMachineInstances: kubevirt('virtualmachineinstances', 'VirtualMachineInstance'),
   virtualMachines: kubevirt('virtualmachines', 'VirtualMachine'),
@@ -152,6 +156,17 @@ export const resources = {
   configMaps: core('configmaps', 'ConfigMap'),
   serviceAccounts: core('serviceaccounts', 'ServiceAccount'),
   persistentVolumeClaims: core('persistentvolumeclaims', 'PersistentVolumeClaim'),
+  persistentVolumes: core('persistentvolumes', 'PersistentVolume', false),
+  storageClasses: {
+    group: 'storage.k8s.io',
+    version: 'v1',
+    resource: 'storageclasses',
+    kind: 'StorageClass',
+    namespaced: false,
+  },
+  volumeSnapshots: snapshot('volumesnapshots', 'VolumeSnapshot', true),
+  volumeSnapshotContents: snapshot('volumesnapshotcontents', 'VolumeSnapshotContent', false),
+  volumeSnapshotClasses: snapshot('volumesnapshotclasses', 'VolumeSnapshotClass', false),
   dataVolumes: {
     group: 'cdi.kubevirt.io',
     version: 'v1beta1',

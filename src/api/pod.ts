@@ -106,15 +106,3 @@ export interface Pod extends KubeObject {
   };
   status?: PodStatus;
 }
-
-/** The parts of a claim that KubeVirt's controller reads. */
-export interface PersistentVolumeClaim extends KubeObject {
-  spec: {
-    accessModes?: string[];
-    /** `Filesystem` unless given. */
-    volumeMode?: string;
-    resources?: { requests?: Record<string, string | number> };
-    [field: string]: unknown;
-  };
-  status?: { phase?: string; capacity?: Record<string, string | number>; [field: string]: unknown };
-}

@@ -23,11 +23,10 @@ export interface Admission {
   readonly deny?: (object: ApiObject, context: AdmissionContext, stored: StoredObjects) => Denial | undefined;
 }
 
-export interface Denial {
-  /** Name of the webhook, which clients see in the message. */
-  readonly webhook: string;
-  readonly message: string;
-}
+/** By a webhook, whose name clients see in the message, or by the API server's own admission. */
+export type Denial =
+  | { readonly webhook: string; readonly message: string }
+  | { readonly webhook?: undefined; readonly message: string };
 
 export interface AdmissionContext {
   readonly old: ApiObject | undefined;
@@ -43,6 +42,7 @@ export interface StoredObjects {
   vmi(namespace: string, name: string): ApiObject | undefined;
   /** Live migrations of one VMI. */
   migrations(namespace: string, vmiName: string): readonly ApiObject[];
+  storageClass(name: string): ApiObject | undefined;
 }
 
 /** What the KubeVirt object and the host say about new virtual machines (`pkg/virt-config`). */

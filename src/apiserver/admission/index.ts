@@ -10,5 +10,13 @@ export { migrationPolicyAdmission } from './migration-policy.ts';
 export { podAdmission, podGraceSeconds } from './pods.ts';
 export { poolAdmission } from './pool.ts';
 export { replicaSetAdmission } from './replica-set.ts';
+export {
+  claimAdmission,
+  snapshotAdmission,
+  snapshotClassAdmission,
+  snapshotContentAdmission,
+  storageClassAdmission,
+  volumeAdmission,
+} from './storage.ts';
 export { vmAdmission } from './vm.ts';
 export { vmiAdmission } from './vmi.ts';

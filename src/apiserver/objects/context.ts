@@ -84,5 +84,6 @@ export function storedObjects({ store }: Pick<ObjectContext, 'store'>): StoredOb
         .list(migrations)
         .map(({ object }) => object)
         .filter((each) => each.metadata.namespace === namespace && textAt(each, 'spec', 'vmiName') === vmiName),
+    storageClass: (name) => store.get({ collection: 'storage.k8s.io/storageclasses', namespace: '', name })?.object,
   };
 }

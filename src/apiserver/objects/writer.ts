@@ -147,7 +147,8 @@ export class Writer {
     const errors = type.admission.validate?.(object, context) ?? [];
     if (errors.length > 0) throw invalid(type, name, errors);
     const denied = type.admission.deny?.(object, context, storedObjects(this.#context));
-    if (denied) throw badRequest(deniedMessage(denied));
+    if (denied?.webhook !== undefined) throw badRequest(deniedMessage(denied));
+    if (denied) throw forbidden(type, name, denied.message);
     checkSize(object);
   }
 }

@@ -39,17 +39,6 @@ export const serviceColumns: readonly Column[] = [
   wide('Selector', (service) => pairs(at(service, 'spec', 'selector'))),
 ];
 
-export const claimColumns: readonly Column[] = [
-  nameColumn,
-  column('Status', atPath('status', 'phase')),
-  column('Volume', atPath('spec', 'volumeName')),
-  column('Capacity', atPath('status', 'capacity', 'storage')),
-  column('Access Modes', accessModes),
-  column('StorageClass', atPath('spec', 'storageClassName')),
-  ageColumn,
-  wide('VolumeMode', (claim) => textAt(claim, 'spec', 'volumeMode') ?? 'Filesystem'),
-];
-
 export const endpointsColumns: readonly Column[] = [nameColumn, column('Endpoints', endpointAddresses), ageColumn];
 
 export const leaseColumns: readonly Column[] = [
@@ -112,23 +101,6 @@ function pairs(value: unknown): string {
   return Object.entries(value)
     .map(([key, text]) => `${key}=${text}`)
     .join(',');
-}
-
-const shortModes: Readonly<Record<string, string>> = {
-  ReadWriteOnce: 'RWO',
-  ReadOnlyMany: 'ROX',
-  ReadWriteMany: 'RWX',
-  ReadWriteOncePod: 'RWOP',
-};
-
-function accessModes(claim: ApiObject): string {
-  const modes = at(claim, 'spec', 'accessModes');
-  return Array.isArray(modes)
-    ? modes
-        .filter((mode) => typeof mode === 'string')
-        .map((mode) => shortModes[mode] ?? mode)
-        .join(',')
-    : '';
 }
 
 function endpointAddresses(endpoints: ApiObject): string {

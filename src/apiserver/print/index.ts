@@ -3,7 +3,6 @@
  * Must not know: the store, HTTP, how an object came to be as it is.
  */
 export {
-  claimColumns,
   configMapColumns,
   controllerRevisionColumns,
   crdColumns,
@@ -25,4 +24,12 @@ export {
   vmiColumns,
 } from './kubevirt-columns.ts';
 export { podColumns } from './pod-columns.ts';
+export {
+  claimColumns,
+  snapshotClassColumns,
+  snapshotColumns,
+  snapshotContentColumns,
+  storageClassColumns,
+  volumeColumns,
+} from './storage-columns.ts';
 export { type IncludeObject, partialMetadata, toTable } from './table.ts';

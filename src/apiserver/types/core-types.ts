@@ -1,10 +1,13 @@
 import {
+  claimAdmission,
   configMapAdmission,
   namespaceAdmission,
   podAdmission,
   podGraceSeconds,
   secretAdmission,
   serviceAdmission,
+  storageClassAdmission,
+  volumeAdmission,
 } from '../admission/index.ts';
 import type { ApiType } from '../api-type.ts';
 import {
@@ -30,6 +33,8 @@ import {
   secretColumns,
   serviceAccountColumns,
   serviceColumns,
+  storageClassColumns,
+  volumeColumns,
 } from '../print/index.ts';
 
 type Given = Partial<ApiType> & Pick<ApiType, 'resource' | 'kind' | 'columns'>;
@@ -186,6 +191,26 @@ export const coreTypes: readonly ApiType[] = [
     statusOnCreate: 'dropped',
     strategic: claimStrategic,
     columns: claimColumns,
+    admission: claimAdmission,
+  }),
+  builtIn({
+    resource: 'persistentvolumes',
+    kind: 'PersistentVolume',
+    namespaced: false,
+    shortNames: ['pv'],
+    statusSubresource: true,
+    statusOnCreate: 'dropped',
+    columns: volumeColumns,
+    admission: volumeAdmission,
+  }),
+  builtIn({
+    group: 'storage.k8s.io',
+    resource: 'storageclasses',
+    kind: 'StorageClass',
+    namespaced: false,
+    shortNames: ['sc'],
+    columns: storageClassColumns,
+    admission: storageClassAdmission,
   }),
   builtIn({
     group: 'coordination.k8s.io',

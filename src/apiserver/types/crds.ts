@@ -1,10 +1,11 @@
 import type { ApiType } from '../api-type.ts';
 import type { ApiObject } from '../object.ts';
 import { kubevirtTypes } from './kubevirt-types.ts';
+import { snapshotTypes } from './snapshot-types.ts';
 
-/** The definitions that `kubectl get crd` shows: the built-in types of KubeVirt, which cannot be changed. */
+/** The definitions that `kubectl get crd` shows: the built-in types of KubeVirt and of snapshots, which cannot be changed. */
 export function builtInDefinitions(): readonly ApiObject[] {
-  return kubevirtTypes.map(definitionOf);
+  return [...kubevirtTypes, ...snapshotTypes].map(definitionOf);
 }
 
 const scalePaths = {

@@ -20,7 +20,7 @@ import {
 
 type Given = Partial<ApiType> & Pick<ApiType, 'resource' | 'kind'>;
 
-function custom(given: Given): ApiType {
+export function custom(given: Given): ApiType {
   return {
     group: 'kubevirt.io',
     version: 'v1',

@@ -1,10 +1,11 @@
 import { type ApiType, allVerbs, readVerbs } from '../api-type.ts';
 import { coreTypes } from './core-types.ts';
 import { kubevirtTypes } from './kubevirt-types.ts';
+import { snapshotTypes } from './snapshot-types.ts';
 import { vmSubresourceGroup } from './vm-subresource-types.ts';
 
 /** All resources of the server; the list that discovery, routes and the garbage collector read. */
-export const apiTypes: readonly ApiType[] = [...coreTypes, ...kubevirtTypes];
+export const apiTypes: readonly ApiType[] = [...coreTypes, ...kubevirtTypes, ...snapshotTypes];
 
 const byResource = new Map(apiTypes.map((type) => [`${type.group}/${type.version}/${type.resource}`, type]));
 

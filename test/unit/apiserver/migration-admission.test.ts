@@ -28,6 +28,7 @@ const vmi = (status: object): ApiObject => ({ ...migration({}), kind: 'VirtualMa
 const stored = (found: ApiObject | undefined, migrations: readonly ApiObject[] = []): StoredObjects => ({
   vmi: () => found,
   migrations: () => migrations,
+  storageClass: () => undefined,
 });
 const running = vmi({ phase: 'Running' });
 
