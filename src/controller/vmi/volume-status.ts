@@ -1,5 +1,5 @@
 import type { PersistentVolumeClaim, PersistentVolumeClaimInfo, Pod, Volume, VolumeStatus } from '../../api/index.ts';
-import { isBeingDeleted } from '../../api/index.ts';
+import { isBeingDeleted, localStorage } from '../../api/index.ts';
 import {
   claimNameOf,
   currentAttachment,
@@ -43,6 +43,7 @@ function claimInfo({ metadata, spec, status }: PersistentVolumeClaim): Persisten
   const preallocated = Object.entries(metadata.annotations ?? {}).some(([key, value]) => {
     return value === 'true' && /\/storage\.(preallocation|thick-provisioned)/.test(key);
   });
+  const isLocal = metadata.annotations?.[localStorage.provisionerAnnotation] === localStorage.driver;
   return {
     claimName: metadata.name,
     ...(spec.accessModes && { accessModes: spec.accessModes }),
@@ -50,7 +51,7 @@ function claimInfo({ metadata, spec, status }: PersistentVolumeClaim): Persisten
     ...(status?.capacity && { capacity: status.capacity }),
     ...(spec.resources?.requests && { requests: spec.resources.requests }),
     ...(preallocated && { preallocated }),
-    filesystemOverhead: defaultOverhead,
+    filesystemOverhead: isLocal ? '0' : defaultOverhead,
   };
 }
 

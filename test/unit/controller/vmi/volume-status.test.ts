@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Pod, VolumeStatus } from '../../../../src/api/index.ts';
+import { localStorage, type Pod, type VolumeStatus } from '../../../../src/api/index.ts';
 import type { AttachmentPod, Claims } from '../../../../src/controller/pod/hotplug-volumes.ts';
 import { volumeStatus } from '../../../../src/controller/vmi/volume-status.ts';
 import { buildRunningPod, buildVmi } from '../builders.ts';
@@ -182,6 +182,13 @@ test('an entry says of the claim what agent and launcher need, as upstream does'
     preallocated: true,
     filesystemOverhead: '0.055',
   });
+});
+
+test('a claim of the standalone node has no file system that takes a share of it', () => {
+  const annotations = { [localStorage.provisionerAnnotation]: localStorage.driver };
+  const found = claim('data', { metadata: { name: 'data', namespace: 'default', annotations } });
+  const [entry] = entriesOf({ when: '', claims: new Map([['data', found]]), expected: undefined });
+  assert.equal(entry?.persistentVolumeClaimInfo?.filesystemOverhead, '0');
 });
 
 test('a volume of the launcher pod is no plugged one, and has the facts of its claim', () => {
