@@ -13,6 +13,10 @@ export type NodeErrorCode =
   | 'UNSAFE_STATE_DIR'
   /** A `hostDisk` names a file that is not open to VMs, or no disk. */
   | 'HOST_DISK_REFUSED'
+  /** A claim that is not bound yet, or has lost its data. */
+  | 'CLAIM_NOT_READY'
+  /** What is on disk of a volume or a snapshot is not what it has to be, or cannot be made. */
+  | 'VOLUME_DAMAGED'
   | 'IMAGE_MISSING'
   | 'IMAGE_INVALID'
   /** The pod asks for something that the standalone node does not have. */

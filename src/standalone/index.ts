@@ -11,4 +11,5 @@ export * from './paths.ts';
 export * from './pod-runner/index.ts';
 export * from './process-identity.ts';
 export { ensureStateDir, refuseClosedStateDir } from './state-dir.ts';
+export * from './storage/index.ts';
 export * from './supervisor/index.ts';

@@ -22,8 +22,10 @@ export interface NodePaths {
   readonly imagesDir: string;
   /** Files that VMs may have as `hostDisk` without further ado. */
   readonly hostDisksDir: string;
-  /** What PersistentVolumeClaims hold: `<namespace>_<name>_<UID>/`. It stays when they are deleted. */
+  /** What PersistentVolumes hold: `<namespace>_<name>_<UID>/`, named after the claims they were made for. */
   readonly claimsDir: string;
+  /** What VolumeSnapshots hold: `snapshot-<UID>.img`. */
+  readonly snapshotsDir: string;
   /** Who owned a `hostDisk` before its VM, until that ends. */
   readonly hostDiskOwnersDir: string;
   /** Addresses of pods. */
@@ -97,9 +99,18 @@ export function membersDir({ stateDir }: NodePaths): string {
 /** What of the node's own lies directly in the state directory, or elsewhere behind a link of the owner. */
 export function nodeDirectories(paths: NodePaths): string[] {
   const { apiDir, podsDir, imagesDir, runDir, privateDir, certificatesDir, labellerDir, libvirtCacheDir } = paths;
-  const { claimsDir, hostDiskOwnersDir, podNetworkDir, logDir, podLogsDir } = paths;
+  const { claimsDir, snapshotsDir, hostDiskOwnersDir, podNetworkDir, logDir, podLogsDir } = paths;
   const parts = [apiDir, podsDir, membersDir(paths), imagesDir, runDir, privateDir, certificatesDir, labellerDir];
-  return [...parts, path.dirname(libvirtCacheDir), claimsDir, hostDiskOwnersDir, podNetworkDir, logDir, podLogsDir];
+  return [
+    ...parts,
+    path.dirname(libvirtCacheDir),
+    claimsDir,
+    snapshotsDir,
+    hostDiskOwnersDir,
+    podNetworkDir,
+    logDir,
+    podLogsDir,
+  ];
 }
 
 export function nodePaths(stateDir: string): NodePaths {
@@ -123,6 +134,7 @@ export function nodePaths(stateDir: string): NodePaths {
     imagesDir: path.join(root, 'images'),
     hostDisksDir: path.join(root, 'host-disks'),
     claimsDir: path.join(root, 'claims'),
+    snapshotsDir: path.join(root, 'snapshots'),
     hostDiskOwnersDir: path.join(root, 'host-disk-owners'),
     podNetworkDir: path.join(root, 'pod-network'),
     runDir: run,

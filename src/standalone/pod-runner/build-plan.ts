@@ -1,5 +1,6 @@
 import type { Container, Pod } from '../../api/index.ts';
 import { NodeError } from '../errors.ts';
+import { prepareDevices } from './devices.ts';
 import type { PodNetworks } from './ports.ts';
 import type { SandboxPlan } from './sandbox-plan.ts';
 import { prepareVolumes, type VolumeDeps } from './volumes.ts';
@@ -37,6 +38,7 @@ export async function buildPlan(
   }
   const argv = programOf(container, options.programs);
   const mounts = await prepareVolumes(pod, container, podDir, deps);
+  const devices = await prepareDevices(pod, container, deps);
   const { uid = '', namespace = 'default', name } = pod.metadata;
   const network = await deps.networks.join(uid, domainOf(pod) ?? name, namespace);
   return {
@@ -52,6 +54,7 @@ export async function buildPlan(
       ...(!network && userNetwork),
     },
     mounts,
+    ...(devices.length > 0 && { devices }),
     ...(network && { network }),
     kvm: options.kvm,
     logFile,

@@ -19,7 +19,7 @@ export interface ExecuteDeps extends StatusDeps {
   readonly sandboxes: Sandboxes;
   readonly images: ImageStore;
   readonly hostDisks: HostDisks;
-  readonly claims: Pick<ClaimDirectories, 'take'>;
+  readonly claims: Pick<ClaimDirectories, 'take' | 'device'>;
   readonly networks: PodNetworks;
   readonly logs: LogKeeper;
   readonly plan: PlanOptions;

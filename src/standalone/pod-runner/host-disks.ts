@@ -233,7 +233,7 @@ function whyNoDisk(isLink: boolean, isFile: boolean, names: number, mode: number
 }
 
 /** A sparse file that appears whole, and takes the place of none. */
-export async function createIfMissing(file: string, field: string, capacity: HostDisk['capacity']): Promise<void> {
+async function createIfMissing(file: string, field: string, capacity: HostDisk['capacity']): Promise<void> {
   if (await lstat(file).catch(() => undefined)) return;
   const sizeBytes = Math.floor(parseQuantity(capacity) ?? 0);
   if (sizeBytes <= 0 || !Number.isSafeInteger(sizeBytes)) {

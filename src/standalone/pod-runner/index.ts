@@ -4,7 +4,7 @@
  * Must not know: programs of the node, its supervisor and its commands, what a launcher does inside its sandbox.
  */
 export { accountFiles, qemuUser } from './accounts.ts';
-export { ClaimDirectories } from './claims.ts';
+export { ClaimDirectories, type ClaimParts } from './claims.ts';
 export * from './decide.ts';
 export { HostDisks } from './host-disks.ts';
 export * from './images.ts';

@@ -1,4 +1,5 @@
 import {
+  type PersistentVolume,
   type PersistentVolumeClaim,
   type Pod,
   type PodStatus,
@@ -114,11 +115,8 @@ export class KubePods implements PodSource, Component {
     return getIfThere<PersistentVolumeClaim>(this.#deps.client, resources.persistentVolumeClaims, { namespace, name });
   }
 
-  async bindClaim({ metadata, spec }: PersistentVolumeClaim): Promise<void> {
-    const status = { phase: 'Bound', capacity: spec.resources?.requests ?? {}, accessModes: spec.accessModes ?? [] };
-    const body = { metadata: { uid: metadata.uid }, status };
-    const type = resources.persistentVolumeClaims;
-    await writeIfThere(this.#deps.client.patch(type, metadata, body, 'merge', { subresource: 'status' }));
+  volume(name: string): Promise<PersistentVolume | undefined> {
+    return getIfThere<PersistentVolume>(this.#deps.client, resources.persistentVolumes, { name });
   }
 
   async hostDisksOf(pod: Pod): Promise<ReadonlyMap<string, HostDisk>> {

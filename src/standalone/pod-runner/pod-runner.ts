@@ -30,7 +30,7 @@ export interface PodRunnerDeps {
   readonly sandboxes: Sandboxes;
   readonly images: ImageStore;
   readonly hostDisks: HostDisks;
-  readonly claims: Pick<ClaimDirectories, 'take'>;
+  readonly claims: Pick<ClaimDirectories, 'take' | 'device' | 'onChange'>;
   readonly networks: PodNetworks;
   readonly log: Logger;
   readonly clock?: Clock;
@@ -57,6 +57,7 @@ export class PodRunner implements Component {
   readonly #memories = new PodMemories();
   readonly #logs: LogKeeper;
   #unsubscribe: () => void = () => undefined;
+  #unsubscribeClaims: () => void = () => undefined;
   #imageWatch: FSWatcher | undefined;
   #isDraining = false;
 
@@ -78,11 +79,13 @@ export class PodRunner implements Component {
 
   /** The pod source must have synced. Takes up what an earlier runner left. */
   async start(): Promise<void> {
-    const { pods, images, sandboxes } = this.#deps;
+    const { pods, images, claims, sandboxes } = this.#deps;
     await mkdir(images.dir, { recursive: true });
-    this.#imageWatch = watch(images.dir, () => {
+    const tryAgain = () => {
       for (const uid of this.#memories.hindered()) this.#reconciler.wake(uid);
-    });
+    };
+    this.#imageWatch = watch(images.dir, tryAgain);
+    this.#unsubscribeClaims = claims.onChange(tryAgain);
     this.#imageWatch.on('error', () => undefined);
     this.#unsubscribe = pods.subscribe((uid) => this.#reconciler.wake(uid));
     for (const uid of await sandboxes.list()) this.#reconciler.wake(uid);
@@ -91,6 +94,7 @@ export class PodRunner implements Component {
   /** No pod is touched by this. */
   async stop(): Promise<void> {
     this.#unsubscribe();
+    this.#unsubscribeClaims();
     this.#imageWatch?.close();
     await this.#reconciler.stop();
     this.#logs.forgetAll();

@@ -1,4 +1,4 @@
-import type { PersistentVolumeClaim, Pod, PodStatus } from '../../api/index.ts';
+import type { PersistentVolume, PersistentVolumeClaim, Pod, PodStatus } from '../../api/index.ts';
 import type { HostDisk } from './host-disks.ts';
 import type { SandboxNetwork } from './sandbox-plan.ts';
 
@@ -18,8 +18,8 @@ export interface PodSource {
   readObject(kind: 'secret' | 'configMap', namespace: string, name: string): Promise<Map<string, Buffer> | undefined>;
   /** undefined when there is none of that name. */
   claim(namespace: string, name: string): Promise<PersistentVolumeClaim | undefined>;
-  /** Reports the claim as bound, with all that it asks for. Gives up silently when it is gone. */
-  bindClaim(claim: PersistentVolumeClaim): Promise<void>;
+  /** undefined when there is none of that name. */
+  volume(name: string): Promise<PersistentVolume | undefined>;
   /** By the names of their volumes, of the VMI that owns the pod; empty without one. */
   hostDisksOf(pod: Pod): Promise<ReadonlyMap<string, HostDisk>>;
   recordEvent(pod: Pod, type: 'Normal' | 'Warning', reason: string, message: string): void;

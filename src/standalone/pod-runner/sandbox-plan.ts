@@ -11,6 +11,12 @@ export interface SandboxMount {
   readonly identity?: string;
 }
 
+/** A block device of the machine, which is QEMU's user's in the pod. Paths are absolute; `target` is as the pod sees it. */
+export interface SandboxDevice {
+  readonly source: string;
+  readonly target: string;
+}
+
 /** A link of the pod's own into a bridge of the machine, in a network namespace that goes with the pod. */
 export interface SandboxNetwork {
   readonly bridge: string;
@@ -34,6 +40,7 @@ export interface SandboxPlan {
   readonly argv: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   readonly mounts: readonly SandboxMount[];
+  readonly devices?: readonly SandboxDevice[];
   /** `works` leaves /dev/kvm as it is; anything else hides it (docs/decisions/0005). */
   readonly kvm: 'works' | 'fails';
   /** Absent: the pod shares the machine's network. */

@@ -1,6 +1,6 @@
 import { qemuUser } from './accounts.ts';
 import { resolvConf } from './sandbox-network.ts';
-import type { SandboxMount, SandboxPlan } from './sandbox-plan.ts';
+import type { SandboxDevice, SandboxMount, SandboxPlan } from './sandbox-plan.ts';
 import { shellQuote } from './shell-quote.ts';
 
 /** Programs and libraries. What is missing on this machine is left out; a link stays a link. */
@@ -30,7 +30,10 @@ const hiddenProc = ['kcore', 'keys', 'latency_stats', 'timer_list', 'sched_debug
  * libraries, read-only, a few files of /etc, and its volumes; nothing else has a name there: no other pod's directory, no state of
  * the node, no home, no /tmp of others, no disk. The working directory stays where it was, outside of all that.
  */
-export function rootLines(plan: Pick<SandboxPlan, 'mounts' | 'kvm' | 'network'>, programs: readonly string[]): string {
+export function rootLines(
+  plan: Pick<SandboxPlan, 'mounts' | 'devices' | 'kvm' | 'network'>,
+  programs: readonly string[],
+): string {
   return `mkdir -p root && mount -n -t tmpfs -o mode=755,size=16m,nosuid tmpfs root || die 'cannot mount: this takes root'
 bind() { mount -n --bind "$1" "root$2" || die "cannot bind $1 at $2"; }
 mkdir -p ${emptyDirs.map((dir) => `root${dir}`).join(' ')} || die 'no directories'
@@ -39,7 +42,7 @@ ${tableLines}
 mount -n -a -T mounts || die 'cannot mount what every pod has: the node needs the right to mount (root)'
 ${fileLines(plan.kvm === 'works')}
 ${plan.network ? `${networkFileLines}\n` : ''}${programs.map((program) => mountLines({ source: program, target: program, readOnly: true, type: 'any' })).join('\n')}
-${plan.mounts.map(mountLines).join('\n')}
+${[...plan.mounts.map(mountLines), ...(plan.devices ?? []).map(deviceLines)].join('\n')}
 ${pivotLines(plan.mounts.filter(({ followsHost }) => followsHost).map(({ target }) => target))}`;
 }
 
@@ -131,6 +134,13 @@ done </proc/self/mountinfo
 mount -n -o remount,ro / || die 'cannot make / read-only'`;
 }
 const partAll = `mount -n --make-rprivate / || die 'cannot part from mounts of the host'`;
+
+function deviceLines({ source, target }: SandboxDevice): string {
+  const [from, to] = [shellQuote(source), shellQuote(`root${target}`)];
+  const parent = shellQuote(`root${target.replace(/\/[^/]*$/, '')}`);
+  const make = `mkdir -p ${parent} && rm -f ${to} && cp -a ${from} ${to}`;
+  return `${make} && chown ${qemuUser.uid}:${qemuUser.gid} ${to} && chmod 660 ${to} || die 'no device at' ${shellQuote(target)}`;
+}
 
 type Mount = Omit<SandboxMount, 'type'> & { readonly type: SandboxMount['type'] | 'any' };
 

@@ -15,7 +15,7 @@ export interface VolumeDeps {
   readonly images: Pick<ImageStore, 'resolve'>;
   readonly objects: Pick<PodSource, 'readObject' | 'hostDisksOf'>;
   readonly hostDisks: Pick<HostDisks, 'take'>;
-  readonly claims: Pick<ClaimDirectories, 'take'>;
+  readonly claims: Pick<ClaimDirectories, 'take' | 'device'>;
 }
 
 interface Source {
@@ -44,7 +44,9 @@ export async function prepareVolumes(
   const readers = readersOf(pod, container);
   await mkdir(podDir, { recursive: true, mode: 0o700 });
   const mounted = new Set((container.volumeMounts ?? []).map(({ name }) => name));
+  const devices = new Set((container.volumeDevices ?? []).map(({ name }) => name));
   for (const volume of volumes.values()) {
+    if (devices.has(volume.name) && !mounted.has(volume.name)) continue;
     // Of a container that only a kubelet has a use for.
     if (volume.image && !mounted.has(volume.name)) continue;
     sources.set(volume.name, await prepareVolume(pod, volume, podDir, readers, deps));

@@ -7,6 +7,7 @@ import { NodeError } from '../errors.ts';
 import type { NodePaths } from '../paths.ts';
 import {
   ClaimDirectories,
+  type ClaimParts,
   type HostDisks,
   type ImageStore,
   KubePods,
@@ -54,6 +55,7 @@ export interface SharedParts {
   readonly images: ImageStore;
   readonly hostDisks: HostDisks;
   readonly networks: PodRunnerDeps['networks'];
+  readonly claims: ClaimParts;
   readonly kvm: KvmSupport['kvm'];
   /** The pods that run are being ended, and none is started. */
   readonly isDraining?: boolean;
@@ -137,14 +139,14 @@ export class NodeMember {
   }
 
   /** Its pod runner and what that needs, to be started in this order; after `connect`. */
-  components({ images, hostDisks, networks, kvm, isDraining = false }: SharedParts): Component[] {
+  components({ images, hostDisks, networks, claims: claimParts, kvm, isDraining = false }: SharedParts): Component[] {
     const { nodeName, hostIp, paths, programs } = this.#options;
     const { sandboxes, log } = this.#deps;
     const client = this.#client;
     if (!client) throw new NodeError('NOT_RUNNING', 'the node has not been started');
     const events = new EventRecorder({ component: 'virt-node', host: nodeName }, { client, log });
     const pods = new KubePods({ nodeName }, { client, events, log });
-    const claims = new ClaimDirectories({ dir: paths.claimsDir }, pods);
+    const claims = new ClaimDirectories(claimParts, pods);
     this.#runner = new PodRunner(
       {
         hostIp,

@@ -23,6 +23,7 @@ import { NodeMember, type SharedParts } from './node-member.ts';
 import { ensureNodeObjects } from './node-objects.ts';
 import type { StandaloneNodeDeps, StandaloneNodeOptions } from './node-options.ts';
 import { NodePrograms } from './node-programs.ts';
+import { NodeStorage } from './node-storage.ts';
 import { Program } from './program.ts';
 import { removeMembers } from './removed-members.ts';
 
@@ -153,7 +154,10 @@ export class StandaloneNode {
     try {
       await this.#startApi();
       const networks = await this.#startNetwork();
-      this.#lifecycle = new Lifecycle(await this.#startMembers({ networks, kvm: 'fails', isDraining: true }));
+      // No pod is started, and so no volume is made.
+      const { claims } = new NodeStorage(this.#options.paths, { client: this.client, log: this.#deps.log });
+      const members = await this.#startMembers({ networks, claims, kvm: 'fails', isDraining: true });
+      this.#lifecycle = new Lifecycle(members);
       await this.#lifecycle.start(this.#stopping.signal);
       this.#progress('virtual machines shut down');
       await each(this.#members, (member) => member.drain(this.#stopping.signal));
@@ -201,9 +205,11 @@ export class StandaloneNode {
     const single = ['--leader-elect=false', '--standalone-scheduler', '--port', '0'];
     const controllerFlags = [...single, '--explain-socket', paths.controllerSocket];
     await this.#startControl('virt-controller', controllerFlags);
-    const members = await this.#startMembers({ networks, kvm });
+    const storage = new NodeStorage(paths, { client: this.client, log });
+    const members = await this.#startMembers({ networks, claims: storage.claims, kvm });
     this.#progress('virt-controller and virt-handler');
     this.#lifecycle = new Lifecycle([
+      ...(await storage.components()),
       ...members,
       new Capabilities({ paths, kvm, arch: process.arch }, { log }),
       ...(await this.#makePage()),
@@ -213,7 +219,7 @@ export class StandaloneNode {
   }
 
   /** The agents run then; what else the members need is to be started. */
-  async #startMembers(shared: Pick<SharedParts, 'networks' | 'kvm' | 'isDraining'>): Promise<Component[]> {
+  async #startMembers(shared: Omit<SharedParts, 'images' | 'hostDisks'>): Promise<Component[]> {
     const { paths } = this.#options;
     const certificates = new AgentCertificates(paths.certificatesDir, { client: this.client, log: this.#deps.log });
     const keyPairs = await certificates.ensure();

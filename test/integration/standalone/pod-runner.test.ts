@@ -6,7 +6,15 @@ import path from 'node:path';
 import { after, afterEach, before, describe, test } from 'node:test';
 import { type Pod, type PodStatus, resources } from '../../../src/api/index.ts';
 import { silentLogger, sleep } from '../../../src/base/index.ts';
-import { ClaimDirectories, HostDisks, ImageStore, PodRunner, Sandboxes } from '../../../src/standalone/index.ts';
+import {
+  ClaimDirectories,
+  HostDisks,
+  ImageStore,
+  LoopDevices,
+  PodRunner,
+  Sandboxes,
+  VolumeFiles,
+} from '../../../src/standalone/index.ts';
 import { stays } from '../../fixtures/eventually.ts';
 
 const needsRoot = process.getuid?.() === 0 ? false : 'sandboxes mount: this test needs root';
@@ -66,7 +74,9 @@ class FakePods {
     return undefined;
   }
 
-  async bindClaim(): Promise<void> {}
+  async volume(): Promise<undefined> {
+    return undefined;
+  }
 
   async hostDisksOf(): Promise<ReadonlyMap<string, never>> {
     return new Map<string, never>();
@@ -152,6 +162,9 @@ describe('pod runner', { skip: needsRoot }, () => {
     const images = new ImageStore({ dir: path.join(dir, 'images') });
     const ownersDir = path.join(dir, 'owners');
     const hostDisks = new HostDisks({ dirs: [path.join(dir, 'disks')], ownersDir, nodeDirs: [] });
+    const owner = { uid: 107, gid: 107 };
+    const volumesDir = path.join(dir, 'claims');
+    const files = new VolumeFiles({ volumesDir, snapshotsDir: path.join(dir, 'snapshots'), owner });
     const networks = { join: async () => undefined, addressesOf: () => [], release: async () => undefined };
     runner = new PodRunner(
       { ...options, retryMs: 20 },
@@ -160,7 +173,7 @@ describe('pod runner', { skip: needsRoot }, () => {
         sandboxes,
         images,
         hostDisks,
-        claims: new ClaimDirectories({ dir: path.join(dir, 'claims') }, pods),
+        claims: new ClaimDirectories({ files, loops: new LoopDevices(), onChange: () => () => undefined }, pods),
         networks,
         log: silentLogger,
       },

@@ -10,6 +10,7 @@ import { sleep } from '../../../src/base/index.ts';
 import {
   findCgroupRoot,
   isAlive,
+  LoopDevices,
   mountsBelow,
   Sandboxes,
   type SandboxPlan,
@@ -21,6 +22,8 @@ import {
 
 const execute = promisify(execFile);
 const needsRoot = process.getuid?.() === 0 ? false : 'sandboxes mount: this test needs root';
+
+const needsLoop = needsRoot || (existsSync('/dev/loop-control') ? false : 'there are no loop devices');
 
 describe('pod sandbox', { skip: needsRoot }, () => {
   let dir: string;
@@ -356,6 +359,31 @@ describe('pod sandbox', { skip: needsRoot }, () => {
       await until('m1', 'exited');
       assert.equal(await log('m1'), '');
     });
+  });
+
+  test('a block device is QEMU’s in the pod, in /dev or in a volume of its own, and stays the machine’s outside', {
+    skip: needsLoop,
+  }, async () => {
+    const loops = new LoopDevices();
+    const file = path.join(dir, 'disk.img');
+    await writeFile(file, Buffer.alloc(1024 * 1024));
+    const source = await loops.attach(file);
+    try {
+      const script = [
+        'stat -c "%F %u %a" /dev/data /var/run/kubevirt/data/uid >/var/run/kubevirt/seen.new',
+        'setpriv --reuid=107 --regid=107 --clear-groups dd if=/proc/self/cmdline of=/dev/data conv=fsync',
+        'mv /var/run/kubevirt/seen.new /var/run/kubevirt/seen',
+      ].join('\n');
+      const devices = ['/dev/data', '/run/kubevirt/data/uid'].map((target) => ({ source, target }));
+      await sandboxes.start(await plan('s1', script, { devices }));
+      assert.equal(await untilFile(fileOf('s1', 'seen')), 'block special file 107 660\n'.repeat(2));
+      assert.equal((await stat(source)).uid, 0);
+      assert.match(await readFile(file, 'latin1'), /^dd\0/);
+      assert.equal((await stat(fileOf('s1', 'data/uid'))).rdev, (await stat(source)).rdev);
+    } finally {
+      await settled('s1');
+      await loops.detach(file);
+    }
   });
 
   test('a file that was exchanged after it was looked at is not given to the pod', async () => {

@@ -5,9 +5,10 @@ checkFolderRules({
   mayImport: {
     'agent-api': [],
     'pod-network': [],
-    'pod-runner': [],
+    'pod-runner': ['storage'],
+    storage: [],
     page: ['agent-api'],
-    supervisor: ['agent-api', 'page', 'pod-network', 'pod-runner'],
+    supervisor: ['agent-api', 'page', 'pod-network', 'pod-runner', 'storage'],
     cli: ['agent-api', 'page', 'pod-network', 'pod-runner', 'supervisor'],
   },
   /** Errors, files and directories of the node, processes and their ports. */

@@ -37,6 +37,7 @@ const renaming: Readonly<Record<string, string>> = {
   'src/launcher/disks/image.ts': 'an image that ends with the pod',
   'src/launcher/lifecycle/state-file.ts': 'sets aside what is torn',
   'src/standalone/pod-runner/images.ts': 'a directory, synced with all that is in it',
+  'src/standalone/storage/volume-files.ts': 'disks and directories, synced before',
   'src/standalone/supervisor/capabilities.ts': 'files that a script of the pod made, synced',
 };
 

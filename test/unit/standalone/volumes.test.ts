@@ -1,10 +1,17 @@
 import assert from 'node:assert/strict';
-import { mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
+import { chown, mkdir, mkdtemp, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, test } from 'node:test';
-import type { PersistentVolumeClaim, Pod, PodVolume, VolumeMount } from '../../../src/api/index.ts';
-import { ClaimDirectories, HostDisks, ImageStore, prepareVolumes } from '../../../src/standalone/index.ts';
+import type { PersistentVolume, PersistentVolumeClaim, Pod, PodVolume, VolumeMount } from '../../../src/api/index.ts';
+import {
+  ClaimDirectories,
+  driver,
+  HostDisks,
+  ImageStore,
+  prepareVolumes,
+  VolumeFiles,
+} from '../../../src/standalone/index.ts';
 import type { PodSource } from '../../../src/standalone/pod-runner/ports.ts';
 
 const needsRoot = process.getuid?.() === 0 ? false : 'kubelet’s owner of volumes takes root';
@@ -14,14 +21,22 @@ describe('volumes of a pod', { skip: needsRoot }, () => {
   const secrets = new Map([['default/creds', new Map([['userdata', Buffer.from('#!/bin/sh')]])]]);
 
   const claims = new Map<string, PersistentVolumeClaim>();
-  let bound: string[];
+  const made = new Map<string, PersistentVolume>();
 
   beforeEach(async () => {
     claims.clear();
-    bound = [];
+    made.clear();
     dir = await mkdtemp(path.join(tmpdir(), 'virt-volumes-'));
   });
   afterEach(() => rm(dir, { recursive: true, force: true }));
+
+  const loops = { attach: async () => '/dev/loop7' };
+  const files = () =>
+    new VolumeFiles({
+      volumesDir: path.join(dir, 'claims'),
+      snapshotsDir: path.join(dir, 'snapshots'),
+      owner: { uid: 107, gid: 107 },
+    });
 
   function prepare(
     volumes: PodVolume[],
@@ -36,16 +51,16 @@ describe('volumes of a pod', { skip: needsRoot }, () => {
       metadata: { name: 'p', namespace: 'default', uid: 'u', labels },
       spec: { containers: [container], volumes, ...(securityContext && { securityContext }) },
     };
-    const objects: Pick<PodSource, 'readObject' | 'hostDisksOf' | 'claim' | 'bindClaim'> = {
+    const objects: Pick<PodSource, 'readObject' | 'hostDisksOf' | 'claim' | 'volume'> = {
       readObject: async (_, namespace, name) => secrets.get(`${namespace}/${name}`),
       hostDisksOf: async () => new Map([['disk', { path: path.join(dir, 'open/a.img'), type: 'Disk' }]]),
       claim: async (namespace, name) => claims.get(`${namespace}/${name}`),
-      bindClaim: async ({ metadata }) => void bound.push(metadata.name),
+      volume: async (name) => made.get(name),
     };
     return prepareVolumes(pod, container, path.join(dir, 'pods/u'), {
       images: new ImageStore({ dir: path.join(dir, 'images') }),
       objects,
-      claims: new ClaimDirectories({ dir: path.join(dir, 'claims') }, objects),
+      claims: new ClaimDirectories({ files: files(), loops, onChange: () => () => undefined }, objects),
       hostDisks: new HostDisks({
         dirs: [path.join(dir, 'open')],
         ownersDir: path.join(dir, 'owners'),
@@ -166,57 +181,83 @@ describe('volumes of a pod', { skip: needsRoot }, () => {
   const claimed = { name: 'v', persistentVolumeClaim: { claimName: 'c' } };
   const claimDir = () => path.join(dir, 'claims/default_c_claim-uid');
 
-  test('a claim is a directory of its own, and bound once a pod has it', async () => {
-    claims.set('default/c', pvc());
+  /** As the node's storage leaves them. */
+  async function bind(spec: Partial<PersistentVolumeClaim['spec']> = {}, phase = 'Bound'): Promise<void> {
+    const claim = pvc({ volumeName: 'pvc-claim-uid', ...spec });
+    claims.set('default/c', { ...claim, status: { phase } });
+    made.set('pvc-claim-uid', {
+      apiVersion: 'v1',
+      kind: 'PersistentVolume',
+      metadata: { name: 'pvc-claim-uid' },
+      spec: { csi: { driver, volumeHandle: 'default_c_claim-uid' } },
+    });
+    await files().sweep();
+    const shape = { sizeBytes: 1024 * 1024, isBlock: spec.volumeMode === 'Block' };
+    await files().create('default_c_claim-uid', shape, undefined, {
+      signal: AbortSignal.timeout(10_000),
+      requireUnused: async () => undefined,
+    });
+  }
+  const attachment = { 'kubevirt.io': 'hotplug-disk' };
+
+  test('a claim is the directory of its volume, with a disk of its size that is QEMU’s', async () => {
+    await bind();
     const [mount] = await prepare([claimed], [run]);
-    assert.deepEqual([mount?.source, mount?.readOnly, bound], [claimDir(), false, ['c']]);
-    const { mode, uid, gid } = await stat(claimDir());
-    assert.deepEqual([mode & 0o777, uid, gid], [0o770, 107, 107]);
-    assert.deepEqual(await readdir(claimDir()), [], 'what is in it is the launcher’s');
-    claims.set('default/c', { ...pvc(), status: { phase: 'Bound' } });
-    await prepare([claimed], [run]);
-    assert.deepEqual(bound, ['c']);
+    assert.deepEqual([mount?.source, mount?.readOnly], [claimDir(), false]);
+    assert.deepEqual(await rights(claimDir()), ['770', 107, 107]);
+    const image = path.join(claimDir(), 'disk.img');
+    assert.deepEqual([(await stat(image)).size, await rights(image)], [1024 * 1024, ['600', 107, 107]]);
   });
 
-  test('a claim that is plugged in has a disk of the size that was asked for, where the guest has none yet', async () => {
-    claims.set('default/c', pvc());
-    const attachment = { 'kubevirt.io': 'hotplug-disk' };
+  test('the disk of a claim that is plugged in is given to QEMU again, with what is in it', async () => {
+    await bind();
+    const image = path.join(claimDir(), 'disk.img');
+    await writeFile(image, 'written');
+    await chown(image, 0, 0);
     const [mount] = await prepare([claimed], [{ name: 'v', mountPath: '/v' }], undefined, attachment);
     assert.equal(mount?.target, '/v');
-    const image = path.join(claimDir(), 'disk.img');
-    const { size, uid, mode } = await stat(image);
-    assert.deepEqual([size, uid, mode & 0o777], [1024 * 1024, 107, 0o600]);
-    await writeFile(image, 'written');
-    await prepare([claimed], [{ name: 'v', mountPath: '/v' }], undefined, attachment);
-    assert.equal(await readFile(image, 'utf8'), 'written');
+    assert.deepEqual([await readFile(image, 'utf8'), (await stat(image)).uid], ['written', 107]);
   });
 
   test('a link that a launcher left in the place of the disk is not followed', async () => {
-    claims.set('default/c', pvc());
+    await bind();
     const victim = path.join(dir, 'victim');
     await writeFile(victim, 'of the machine');
-    await mkdir(claimDir(), { recursive: true });
+    await rm(path.join(claimDir(), 'disk.img'));
     await symlink(victim, path.join(claimDir(), 'disk.img'));
-    const attachment = { 'kubevirt.io': 'hotplug-disk' };
-    await assert.rejects(prepare([claimed], [run], undefined, attachment), { code: 'ELOOP' });
+    await assert.rejects(prepare([claimed], [run], undefined, attachment), { code: 'VOLUME_DAMAGED' });
     assert.equal((await stat(victim)).uid, 0);
   });
 
-  for (const [title, spec, message] of [
-    ['a block device', { volumeMode: 'Block' }, /claim default\/c is a block device.*volumeMode Filesystem/],
-    ['of another storage class', { storageClassName: 'fast' }, /storage class "fast".*leave storageClassName out/],
+  for (const [title, prepareIt, code, message] of [
+    ['not bound yet', () => bind({}, 'Pending'), 'CLAIM_NOT_READY', /is not bound yet; kubectl describe pvc/],
+    ['lost', () => bind({}, 'Lost'), 'CLAIM_NOT_READY', /has lost its data/],
+    [
+      'of another driver’s volume',
+      () => bind({ volumeName: 'other' }),
+      'CLAIM_NOT_READY',
+      /volume other.*not one of this node/,
+    ],
+    ['a block device that is mounted', () => bind({ volumeMode: 'Block' }), 'UNSUPPORTED', /is a block device/],
+    [
+      'without its data',
+      async () => {
+        await bind();
+        await rm(path.join(claimDir(), 'disk.img'));
+      },
+      'CLAIM_NOT_READY',
+      /its data is gone.*disk\.img.*put it back/,
+    ],
   ] as const) {
-    test(`a claim that is ${title} is refused in words, before anything is made`, async () => {
-      claims.set('default/c', pvc(spec));
-      await assert.rejects(prepare([claimed], [run]), { code: 'UNSUPPORTED', message });
-      await assert.rejects(stat(claimDir()), { code: 'ENOENT' });
-      assert.deepEqual(bound, []);
+    test(`a claim that is ${title} is refused in words`, async () => {
+      await prepareIt();
+      await assert.rejects(prepare([claimed], [run]), { code, message });
     });
   }
 
   for (const mountPath of ['/usr', '/etc', '/run', '/', '/dev', '/v/w', '/v/../usr']) {
     test(`nothing is mounted at ${mountPath}`, async () => {
-      claims.set('default/c', pvc());
+      await bind();
       await assert.rejects(prepare([claimed], [{ name: 'v', mountPath }]), { code: 'UNSUPPORTED' });
     });
   }
