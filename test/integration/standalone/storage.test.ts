@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { link, mkdir, mkdtemp, readdir, readFile, rename, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
+import { after, before, describe, test } from 'node:test';
 import {
   type EventObject,
   type KubeObject,
@@ -37,15 +37,13 @@ describe('storage of the standalone node', { skip: needsRoot }, () => {
     client = new KubeClient({ userAgent: 'test' }, { access: await loadKubeAccess({ kubeconfig: api.kubeconfig }) });
     kubectl = new Kubectl(api.kubeconfig, api.dir);
     paths = nodePaths(await mkdtemp(path.join(tmpdir(), 'node-storage-')));
+    await start();
   });
   after(async () => {
+    await stop();
     client.close();
     await api.stop();
     await rm(paths.stateDir, { recursive: true, force: true });
-  });
-  beforeEach(() => start());
-  afterEach(async () => {
-    await stop();
   });
 
   async function start(): Promise<void> {

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
@@ -7,6 +8,7 @@ import { eventually } from '../../fixtures/eventually.ts';
 import { demoVmi, NodeProcess } from '../../fixtures/node-process.ts';
 
 const needsRoot = process.getuid?.() === 0 ? false : 'pods need root';
+const needsLoop = existsSync('/dev/loop-control') ? false : 'there are no loop devices';
 const name = 'plugged';
 
 function claim(claimName: string, spec: object = {}): object {
@@ -93,13 +95,20 @@ describe('claims that are plugged into a guest of the standalone node', { skip: 
     }, 30_000);
   });
 
-  test('a claim that is a block device is refused in words, and the guest runs on', async () => {
+  test('a claim that is a block device is plugged in, and its bytes are in its file', { skip: needsLoop }, async () => {
     await node.apply(claim('raw', { volumeMode: 'Block' }));
     await plug('raw');
+    await untilPhase('raw', 'Ready');
+    await eventually(async () => assert.match(await disks(), /disks: sd[ab] \./), 30_000);
+    await run('echo kept by the device | dd of=$(ls -d /dev/sd?) conv=fsync');
+    const uid = await node.kubectl('get', 'pvc', 'raw', '-o', 'jsonpath={.metadata.uid}');
+    const image = path.join(node.paths.claimsDir, `default_raw_${uid}`, 'disk.img');
+    await ask('removevolume', { name: 'raw' });
+    await untilPhase('raw', undefined);
     await eventually(async () => {
-      const events = await node.kubectl('get', 'events', '-o', 'jsonpath={.items[*].message}');
-      assert.match(events, /claim default\/raw is a block device, which the standalone node does not have/);
-    }, 60_000);
+      const bytes = await readFile(image);
+      assert.equal(bytes.subarray(0, 18).toString(), 'kept by the device');
+    }, 30_000);
     assert.equal((await node.vmi(name))?.status?.phase, 'Running');
   });
 });

@@ -26,6 +26,7 @@ const controllerReasons: readonly Pattern[] = [
   [/\breason: ('\w+')/g],
   [/\brecord\w*\([^;]*?'(?:Normal|Warning)',\s*('\w+')/g],
   [/\bno\(('\w+')/g],
+  [/\b(?:warning|normal|failedWith)\(('\w+')/g],
 ];
 
 /** What stands beside a reason, or where one would. */
@@ -54,7 +55,8 @@ const documented = new Set([...tables, ...conditions.flatMap(([, reasons = '']) 
 const documentedConditions = new Set(conditions.flatMap(([condition = '']) => words(condition)));
 
 const agentFolders = ['src/agent', 'src/launcher'];
-const controllerFolders = ['src/controller', 'src/standalone/pod-runner', 'src/standalone/supervisor'];
+const standaloneFolders = ['pod-runner', 'storage', 'supervisor'].map((name) => `src/standalone/${name}`);
+const controllerFolders = ['src/controller', ...standaloneFolders];
 
 test('every reason of an event or a condition that agent and launcher write has a row in the guide', () => {
   const found = written(agentFolders, agentReasons);

@@ -1,0 +1,114 @@
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { readdir } from 'node:fs/promises';
+import { after, before, describe, test } from 'node:test';
+import { untilLogin } from '../../../src/standalone/index.ts';
+import { eventually } from '../../fixtures/eventually.ts';
+import { demoVmi, NodeProcess } from '../../fixtures/node-process.ts';
+
+const needsRoot = process.getuid?.() === 0 ? false : 'pods need root';
+const isBlockPossible = existsSync('/dev/loop-control');
+const snapshotGroup = 'snapshot.storage.k8s.io';
+
+function claim(name: string, spec: object = {}, storage = '16Mi'): object {
+  return {
+    apiVersion: 'v1',
+    kind: 'PersistentVolumeClaim',
+    metadata: { name },
+    spec: { accessModes: ['ReadWriteOnce'], resources: { requests: { storage } }, ...spec },
+  };
+}
+
+/** A virtual machine with these claims as its disks, in order. */
+function machine(name: string, claims: readonly string[]): object {
+  const { spec } = demoVmi(name);
+  const volumes = claims.map((claimName) => ({ name: claimName, persistentVolumeClaim: { claimName } }));
+  const disks = claims.map((each) => ({ name: each, disk: { bus: 'virtio' } }));
+  const domain = { ...spec.domain, devices: { ...spec.domain.devices, disks } };
+  return {
+    apiVersion: 'kubevirt.io/v1',
+    kind: 'VirtualMachine',
+    metadata: { name },
+    spec: { runStrategy: 'Always', template: { spec: { ...spec, domain, volumes } } },
+  };
+}
+
+describe('data that is kept by the standalone node', { skip: needsRoot }, () => {
+  let node: NodeProcess;
+  const claims = isBlockPossible ? ['data', 'raw'] : ['data'];
+  before(async () => {
+    node = await NodeProcess.create();
+    await node.start();
+    await node.apply(claim('data'));
+    await node.apply(claim('raw', { volumeMode: 'Block' }));
+    await node.apply(machine('keeper', claims));
+  });
+  after(() => node.dispose());
+
+  async function untilUp(name: string): Promise<void> {
+    await node.vmiUntil(name, (found) => found?.status?.phase === 'Running', 60_000);
+    await untilLogin(await node.serial(name), AbortSignal.timeout(60_000));
+    await node.cli(['console', name], 'root\n');
+  }
+  const run = async (name: string, commands: string) => (await node.cli(['console', name], `\n${commands}\n`)).stdout;
+  async function turn(runStrategy: 'Always' | 'Halted'): Promise<void> {
+    await node.kubectl('patch', 'vm', 'keeper', '--type=merge', '-p', JSON.stringify({ spec: { runStrategy } }));
+    if (runStrategy === 'Always') await untilUp('keeper');
+    else await node.vmiUntil('keeper', (found) => found === undefined, 60_000);
+  }
+
+  test('what a guest wrote is there after the VM was stopped, the whole node was stopped, and both were started', async () => {
+    await untilUp('keeper');
+    await run('keeper', 'for disk in /dev/vd?; do echo kept on $disk | dd of=$disk conv=fsync; done');
+    await turn('Halted');
+    await node.cli(['stop']);
+    await node.ended();
+    await node.start();
+    await turn('Always');
+    const heads = `for disk in ${claims.map((_, at) => `/dev/vd${'ab'[at]}`).join(' ')}; do head -c 16 $disk; done; echo`;
+    await eventually(async () => {
+      const shown = await run('keeper', heads);
+      for (const [at] of claims.entries()) assert.match(shown, new RegExp(`kept on /dev/vd${'ab'[at]}`));
+    }, 30_000);
+  });
+
+  test('a claim that grows: the guest that runs sees all of it', async () => {
+    for (const name of claims) {
+      const body = { spec: { resources: { requests: { storage: '32Mi' } } } };
+      await node.kubectl('patch', 'pvc', name, '--type=merge', '-p', JSON.stringify(body));
+    }
+    await eventually(async () => {
+      const shown = await run('keeper', 'echo sizes $(cat /sys/block/vd?/size) end');
+      assert.match(shown, new RegExp(`sizes ${claims.map(() => '65536').join(' ')} end`));
+    }, 60_000);
+  });
+
+  test('a snapshot, and a second VM that begins with it; with the claims the data goes', async () => {
+    await node.apply({
+      apiVersion: `${snapshotGroup}/v1`,
+      kind: 'VolumeSnapshot',
+      metadata: { name: 'evening' },
+      spec: { source: { persistentVolumeClaimName: 'data' } },
+    });
+    await turn('Halted');
+    await eventually(
+      async () =>
+        assert.equal(
+          await node.kubectl('get', 'volumesnapshot', 'evening', '-o', 'jsonpath={.status.readyToUse}'),
+          'true',
+        ),
+      30_000,
+    );
+    const dataSource = { apiGroup: snapshotGroup, kind: 'VolumeSnapshot', name: 'evening' };
+    await node.apply(claim('restored', { dataSource }, '32Mi'));
+    await node.apply(machine('second', ['restored']));
+    await untilUp('second');
+    await eventually(
+      async () => assert.match(await run('second', 'head -c 16 /dev/vda; echo'), /kept on \/dev\/vda/),
+      30_000,
+    );
+    await node.kubectl('delete', 'vm', 'second', 'keeper', '--wait=false');
+    await node.kubectl('delete', 'pvc', '--all', '--timeout=60s');
+    await eventually(async () => assert.deepEqual(await readdir(node.paths.claimsDir), []), 30_000);
+  });
+});
