@@ -81,6 +81,12 @@ describe('disks of volumes', { skip: needsRoot }, () => {
     };
     await files.snapshot('a', 'one', { ...never, requireUnused });
     assert.deepEqual([wasHeld, files.isBeingCopied('a')], [!canShare, false]);
+    let names: string[] = [];
+    const look = async () => {
+      names = (await readdir(path.join(dir, 'volumes'))).filter((name) => !/^\..+\.new$/.test(name));
+    };
+    await files.create('b', shape, { volume: 'a' }, { ...never, requireUnused: look });
+    assert.deepEqual(names, canShare ? [] : ['a'], 'what is not whole yet has the name of a draft');
     const inUse = { ...never, requireUnused: async () => assert.fail('in use') };
     const copying = files.snapshot('a', 'two', inUse).then(
       () => 'copied',
