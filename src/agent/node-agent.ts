@@ -10,7 +10,8 @@ import { makeNodeServices, type NodeServices } from './node-services.ts';
 import type { AgentOptions } from './options.ts';
 import { makeDownwardMetrics } from './serve/downward-metrics/index.ts';
 import { ExplainServer, ExplainService, type LoopDelay, measureLoopDelay, readState } from './serve/explain/index.ts';
-import { Meters, makeMetrics } from './serve/metrics/index.ts';
+import { FiguresService } from './serve/figures/index.ts';
+import { Meters, makeMetrics, sampledLaunchers } from './serve/metrics/index.ts';
 import type { AgentPage, AgentPageDeps } from './serve/page/index.ts';
 import type { VmiDispatcher } from './vmi/loop/index.ts';
 import { OrphanedLaunchers } from './vmi/orphaned-launchers.ts';
@@ -98,7 +99,7 @@ export class NodeAgent {
     const forgotten = new OrphanedLaunchers(options, { ...ports, ghosts: parts.domains.ghostRecords, log });
     const why = this.#createExplainService(parts);
     const components = [
-      this.#createExplainServer(why),
+      this.#createExplainServer(why, parts),
       ...this.#createMetrics(parts, meters),
       ...this.#createPage(parts, why, deps),
       ...configurationOf(parts, log),
@@ -175,9 +176,15 @@ export class NodeAgent {
     );
   }
 
-  #createExplainServer(service: ExplainService): ExplainServer {
-    const { privateDir } = this.#options;
-    return new ExplainServer({ privateDir, pid: process.pid }, { service, log: this.#log, clock: this.#world.clock });
+  /** Explanations, and the figures of a guest that somebody looks at. */
+  #createExplainServer(why: ExplainService, { clients, vmis }: Parts): ExplainServer {
+    const { nodeName, privateDir } = this.#options;
+    const { clock } = this.#world;
+    const figures = new FiguresService({ nodeName }, { vmis, launchers: sampledLaunchers(clients), clock });
+    const service = {
+      answer: (method: string, target: string) => figures.answer(method, target) ?? why.answer(method, target),
+    };
+    return new ExplainServer({ privateDir, pid: process.pid }, { service, log: this.#log, clock });
   }
 
   /** Started first: health is asked for while the API server is still waited for. */

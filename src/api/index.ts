@@ -8,6 +8,7 @@ export * from './data-volume.ts';
 export * from './domain.ts';
 export * from './domain-view.ts';
 export * from './explain.ts';
+export type { GuestFigures } from './guest-figures.ts';
 export type { HostFacts, NumaCell } from './host-facts.ts';
 export * from './hot-plug.ts';
 export * from './keys.ts';

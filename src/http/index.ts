@@ -4,6 +4,6 @@
  * Must not know: websockets, routes, who may ask for what.
  */
 export { HttpServer, type HttpServerState } from './http-server.ts';
-export { JsonSocket } from './json-socket.ts';
+export { type JsonAnswer, JsonSocket } from './json-socket.ts';
 export { isAbsentHost, type ListenAddress, listenAt, loopbackHosts } from './listen.ts';
 export { answerUpgrade, letGoSoon, type PlainAnswer, refuseUpgrade } from './upgrade.ts';

@@ -21,6 +21,7 @@ checkFolderRules({
     'node/ksm': [],
     'node/seccomp': [],
     'serve/explain': ['vmi/loop'],
+    'serve/figures': [],
     'serve/metrics': ['serve/explain', 'serve/server', 'vmi/vmi-parts.ts'],
     'serve/page': [],
     'serve/rest': ['vmi/host'],

@@ -1,8 +1,8 @@
 import path from 'node:path';
 import { explainSocketName } from '../../../api/index.ts';
 import type { Clock, Logger } from '../../../base/index.ts';
-import { JsonSocket } from '../../../http/index.ts';
-import { type ExplainService, errorAnswer } from './service.ts';
+import { type JsonAnswer, JsonSocket } from '../../../http/index.ts';
+import { errorAnswer } from './service.ts';
 
 export interface ExplainServerOptions {
   /** `--kubevirt-private-dir` */
@@ -11,7 +11,8 @@ export interface ExplainServerOptions {
 }
 
 export interface ExplainServerDeps {
-  readonly service: Pick<ExplainService, 'answer'>;
+  /** `target`: path of the request, with a query if it has one. */
+  readonly service: { answer(method: string, target: string): Promise<JsonAnswer> };
   readonly log: Logger;
   readonly clock: Clock;
 }
