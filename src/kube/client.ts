@@ -108,6 +108,23 @@ export interface RawRequest extends CallOptions {
   readonly idempotent?: boolean | undefined;
 }
 
+/** A request as somebody else made it. */
+export interface PlainRequest {
+  readonly method: string;
+  /** With its query. */
+  readonly path: string;
+  /** `accept` and `content-type`. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: string | undefined;
+  readonly signal: AbortSignal;
+}
+
+export interface PlainAnswer {
+  readonly httpStatus: number;
+  readonly contentType: string;
+  readonly text: string;
+}
+
 const patchTypes: Readonly<Record<PatchKind, string>> = {
   merge: 'application/merge-patch+json',
   json: 'application/json-patch+json',
@@ -289,6 +306,16 @@ export class KubeClient {
         await sleep(delayMs, request.signal, this.#clock);
       }
     }
+  }
+
+  /** One request and its answer, a refusal too, as they are: for who passes on what a person asks. One try, rate limit, the caller's deadline. */
+  async plain({ method, path, headers, body, signal }: PlainRequest): Promise<PlainAnswer> {
+    await this.#limiter.take(signal);
+    if (method !== 'GET') this.#guard?.();
+    const send = () => this.#transport.send({ method, path, headers, body, signal, pool: 'request' });
+    const reply = await this.#observed({ method, path: path.split('?')[0] ?? path, isWatch: false }, send);
+    const text = await readBody(reply, this.#maxBodyBytes, signal);
+    return { httpStatus: reply.statusCode ?? 0, contentType: reply.headers['content-type'] ?? '', text };
   }
 
   async #listPages<T extends KubeObject>(type: ResourceType, options: ListOptions): Promise<KubeList<T>> {

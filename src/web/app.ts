@@ -9,12 +9,16 @@ import { type Clock, errorMessage, type Logger } from '../base/index.ts';
 import type { PageAccess, Refusal } from './access.ts';
 import { describeList } from './describe-list.ts';
 import { setSecurityHeaders } from './headers.ts';
+import { addImages } from './image-routes.ts';
+import { addKubePassage } from './kube-passage.ts';
 import type { PageFiles } from './page-files.ts';
 import type { ExplainAnswer, WebBackend, WebNodes } from './ports.ts';
 import { refusalPage } from './refusal-page.ts';
+import { Rejection } from './rejection.ts';
 import type { VmList } from './rows.ts';
 import { isVmApiRequest, withoutSecrets } from './vm-api-routes.ts';
 import type { VmEvents } from './vm-events.ts';
+import { whileAsked } from './while-asked.ts';
 
 export interface WebAppDeps {
   readonly backend: WebBackend;
@@ -27,19 +31,6 @@ export interface WebAppDeps {
   readonly onKnown: (request: Request) => void;
   readonly clock: Clock;
   readonly log: Logger;
-}
-
-/** Longest wait for the agent's answer about decisions, and for the API's about a start or stop. */
-const answerTimeoutMs = 15_000;
-
-/** An answer in words. */
-class Rejection extends Error {
-  readonly httpStatus: number;
-
-  constructor(httpStatus: number, message: string, options?: ErrorOptions) {
-    super(message, options);
-    this.httpStatus = httpStatus;
-  }
 }
 
 /** All routes. Nothing but the page itself, which has no data, is served to who has shown no token. */
@@ -62,6 +53,8 @@ export function createApp(deps: WebAppDeps): Express {
   addVms(app, deps);
   addNodes(app, deps);
   addWhy(app, deps);
+  addKubePassage(app, deps.backend.kube);
+  addImages(app, deps.backend.images, deps.log);
   app.use('/v1', (request, response) => {
     request.url = request.originalUrl;
     if (!isVmApiRequest(request)) throw new Rejection(404, 'the page has no such request to the agent');
@@ -151,7 +144,9 @@ function vmAction({ actions, nodes }: WebBackend, asked: Readonly<Record<string,
     if (action === 'move') return (signal) => has.move(namespace, name, node, signal);
     return (signal) => has.cancelMove(namespace, name, signal);
   }
-  if (action !== 'start' && action !== 'stop') throw new Rejection(404, 'a VM can be started, stopped and moved');
+  if (action !== 'start' && action !== 'stop' && action !== 'restart') {
+    throw new Rejection(404, 'a VM can be started, stopped, restarted and moved');
+  }
   if (!actions) throw new Rejection(403, 'who serves this page may not start or stop VMs: use kubectl');
   return (signal) => actions[action](namespace, name, signal);
 }
@@ -194,6 +189,12 @@ function addWhy(app: Express, { backend }: WebAppDeps): void {
   app.get(['/api/why', '/api/why/:namespace/:name', '/api/state'], (request, response) =>
     answerExplained(response, (signal) => backend.why(request.path.slice('/api'.length), signal)),
   );
+  app.get('/api/figures/:namespace/:name', async (request, response) => {
+    const { figures } = backend;
+    const { namespace, name } = request.params;
+    if (!figures) throw new Rejection(404, 'who serves this page has no figures');
+    await answerExplained(response, (signal) => figures(namespace, name, signal));
+  });
   const ofNode = ['/api/nodes/:node/why', '/api/nodes/:node/state'];
   app.get(ofNode, async (request: Request<Record<string, string>>, response) => {
     const { node = '' } = request.params;
@@ -217,19 +218,6 @@ async function answerExplained(
   } finally {
     done();
   }
-}
-
-/** Fires when the client has gone, or has waited for long enough. */
-function whileAsked(response: Response): { readonly signal: AbortSignal; readonly done: () => void } {
-  const ending = new AbortController();
-  const onClose = () => ending.abort(new Error('the client has gone'));
-  const timer = setTimeout(() => ending.abort(new Error('there was no answer in time')), answerTimeoutMs);
-  response.once('close', onClose);
-  const done = () => {
-    clearTimeout(timer);
-    response.removeListener('close', onClose);
-  };
-  return { signal: ending.signal, done };
 }
 
 function errorHandler(log: Logger): ErrorRequestHandler {

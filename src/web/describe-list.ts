@@ -1,14 +1,34 @@
 import type { WebBackend } from './ports.ts';
-import type { VmList } from './rows.ts';
+import type { NodeRow, VmList } from './rows.ts';
 
 /** The list without its rows. */
-export function describeList({ nodeName, actions, nodes, vms }: WebBackend): Omit<VmList, 'rows'> {
+export function describeList({
+  nodeName,
+  actions,
+  nodes,
+  vms,
+  kube,
+  images,
+  figures,
+}: WebBackend): Omit<VmList, 'rows'> {
   const problem = vms.problem?.();
   const rows = nodes?.rows() ?? [];
+  const notice = noticeOf(rows);
   return {
     node: nodeName,
     actions: actions !== undefined,
+    ...(kube && { kube: true }),
+    ...(images && { images: true }),
+    ...(figures && { figures: true }),
     ...(rows.length > 1 && { nodes: rows }),
     ...(problem !== undefined && { problem }),
+    ...(notice !== undefined && { notice }),
   };
+}
+
+/** Of one node: where there are several, each has a card that says it. */
+function noticeOf([only, ...others]: readonly NodeRow[]): string | undefined {
+  if (!only || others.length > 0 || only.agent === 'ready') return undefined;
+  const state = only.agent === 'away' ? 'does not answer' : `is not ready${only.reason ? ` (${only.reason})` : ''}`;
+  return `the agent of ${only.name} ${state}: machines that run go on, and cannot be started or reached until it is back`;
 }

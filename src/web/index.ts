@@ -9,7 +9,18 @@ export { fileSize } from './file-size.ts';
 export { migrationText, movedText } from './migration-text.ts';
 export { nextTryText } from './next-try.ts';
 export { nodeRow } from './node-row.ts';
-export type { ExplainAnswer, VmActions, VmApi, VmFeed, WebBackend, WebNodes } from './ports.ts';
-export type { NodeRow, VmRow } from './rows.ts';
+export type {
+  ExplainAnswer,
+  KubeAnswer,
+  KubePassage,
+  KubeRequest,
+  VmActions,
+  VmApi,
+  VmFeed,
+  WebBackend,
+  WebImages,
+  WebNodes,
+} from './ports.ts';
+export type { ImageRow, NodeRow, VmRow } from './rows.ts';
 export { WebServer, type WebServerOptions } from './server.ts';
 export { vmRow } from './vm-row.ts';

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Duplex } from 'node:stream';
-import type { NodeRow, VmRow } from './rows.ts';
+import type { Duplex, Readable } from 'node:stream';
+import type { ImageRow, NodeRow, VmRow } from './rows.ts';
 
 /** The node's VMs as they are now. */
 export interface VmFeed {
@@ -15,6 +15,35 @@ export interface VmFeed {
 export interface VmActions {
   start(namespace: string, name: string, signal: AbortSignal): Promise<void>;
   stop(namespace: string, name: string, signal: AbortSignal): Promise<void>;
+  restart(namespace: string, name: string, signal: AbortSignal): Promise<void>;
+}
+
+export interface KubeRequest {
+  readonly method: string;
+  /** With its query. */
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: string;
+  readonly signal: AbortSignal;
+}
+
+export interface KubeAnswer {
+  readonly httpStatus: number;
+  readonly contentType: string;
+  readonly text: string;
+}
+
+/** The Kubernetes API, with the rights of who serves the page. */
+export interface KubePassage {
+  /** Rejects when there is no answer. */
+  pass(request: KubeRequest): Promise<KubeAnswer>;
+}
+
+/** What VMs boot from. Both reject with an error whose message is for the user. */
+export interface WebImages {
+  list(): Promise<readonly ImageRow[]>;
+  /** Reads all of `content`, a disk image, which is there under this reference afterwards, or not at all. */
+  upload(reference: string, content: Readable, signal: AbortSignal): Promise<ImageRow>;
 }
 
 /** Several nodes that VMs move between. The actions reject with an error whose message is for the user. */
@@ -52,4 +81,10 @@ export interface WebBackend {
   readonly api: VmApi;
   /** Answers `/why`, `/why/<namespace>/<name>` and `/state` (src/api/explain.ts). Rejects when the agent cannot be asked. */
   why(target: string, signal: AbortSignal): Promise<ExplainAnswer>;
+  /** Absent: the page shows objects, and makes and changes none. */
+  readonly kube?: KubePassage;
+  /** Absent: who serves the page keeps no images. */
+  readonly images?: WebImages;
+  /** Figures of a guest as they are now (src/api/figures.ts). Absent: there are none. Rejects when the agent cannot be asked. */
+  figures?(namespace: string, name: string, signal: AbortSignal): Promise<ExplainAnswer>;
 }

@@ -35,6 +35,18 @@ export interface NodeRow {
   readonly reason?: string;
 }
 
+/** What a VM can boot from, as this node keeps it. */
+export interface ImageRow {
+  /** What a `containerDisk` names. */
+  readonly reference: string;
+  /** `disk`: a disk or an ISO; `kernel`: a kernel and its RAM disk, `/boot/vmlinuz` and `/boot/initramfs.gz`. */
+  readonly boots: 'disk' | 'kernel' | 'nothing';
+  /** Bytes that its files take. */
+  readonly sizeBytes: number;
+  /** `raw`, `qcow2` and so on; absent: nobody has looked. */
+  readonly format?: string;
+}
+
 /** One line of the list: a VirtualMachine, its VirtualMachineInstance, or both. */
 export interface VmRow {
   readonly namespace: string;
@@ -59,6 +71,9 @@ export interface VmRow {
   readonly runStrategy?: string;
   /** RFC 3339 */
   readonly createdAt: string;
+  /** Of the instance, else of the template; absent: an instance type says it, and it has not been started. */
+  readonly cpus?: number;
+  readonly memoryBytes?: number;
 }
 
 /** First event of `/api/vms/events`, named `vms`, and answer of `/api/vms`. */
@@ -66,6 +81,16 @@ export interface VmList {
   readonly node: string;
   /** The page may start and stop VMs. */
   readonly actions: boolean;
+  /** The page may ask the Kubernetes API. */
+  readonly kube?: true;
+  /** There is a place for images. */
+  readonly images?: true;
+  /** There are figures of guests. */
+  readonly figures?: true;
+  /** Nothing may be changed by who looks. */
+  readonly readOnly?: true;
+  /** What does not work although the rows are as they are now, for people: the agent is away. */
+  readonly notice?: string;
   /** Absent: there is only the one. */
   readonly nodes?: readonly NodeRow[];
   /** Why the rows may be old, for people. */
@@ -78,6 +103,7 @@ export interface VmChange {
   /** All of them, when one has changed. */
   readonly nodes?: readonly NodeRow[];
   readonly problem?: string;
+  readonly notice?: string;
   readonly rows: readonly VmRow[];
   /** Keys (`namespace/name`) of rows that are no more. */
   readonly gone: readonly string[];

@@ -1,9 +1,10 @@
-import type { IncomingMessage, RequestListener } from 'node:http';
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { type Clock, type Component, type Logger, systemClock } from '../base/index.ts';
 import { HttpServer, type PlainAnswer, refuseUpgrade } from '../http/index.ts';
 import { PageAccess } from './access.ts';
 import { describeList } from './describe-list.ts';
+import { isUpload } from './image-routes.ts';
 import { readPageFiles } from './page-files.ts';
 import type { WebBackend } from './ports.ts';
 import { isVmApiStream, withoutSecrets } from './vm-api-routes.ts';
@@ -25,15 +26,16 @@ export interface WebServerDeps {
   readonly clock?: Clock;
 }
 
-/** No request of the page has a body. */
 const limits = {
   maxHeaderSize: 16 * 1024,
   headersTimeout: 10_000,
-  requestTimeout: 10_000,
+  // Of all requests but uploads: see `limited`.
+  requestTimeout: 0,
   keepAliveTimeout: 65_000,
   connectionsCheckingInterval: 5_000,
   maxConnections: 512,
 };
+const requestMs = 10_000;
 const drainMs = 2_000;
 const noSuchStream: PlainAnswer = { httpStatus: 404, message: 'the page has no such stream' };
 
@@ -80,13 +82,29 @@ export class WebServer implements Component {
     return new HttpServer(
       { name: 'web page', address: { kind: 'loopback', port: this.#options.port }, limits, drainMs },
       {
-        handle,
+        handle: (request, response) => {
+          this.#limit(request, response);
+          handle(request, response);
+        },
         upgrade: (request, socket, head) => this.#upgrade(request, socket, head),
         // Those of guests are the backend's to end.
         endStreams: () => this.#events.close(),
         ...{ log, clock: this.#clock },
       },
     );
+  }
+
+  /** Node.js has one limit for the bodies of all requests. One that was answered before its end is not waited for, an upload neither. */
+  #limit(request: IncomingMessage, response: ServerResponse): void {
+    const cut = () => {
+      if (!request.complete) request.socket.destroy();
+    };
+    if (isUpload(request)) {
+      response.once('finish', () => this.#clock.schedule(requestMs, cut));
+      return;
+    }
+    const cancel = this.#clock.schedule(requestMs, cut);
+    request.once('end', cancel).once('close', cancel);
   }
 
   async stop(): Promise<void> {

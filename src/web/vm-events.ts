@@ -27,7 +27,8 @@ interface Stream {
   readonly response: ServerResponse;
   /** Key → row as JSON, as the reader knows it. Undefined: it knows nothing yet. */
   known: Map<string, string> | undefined;
-  problem: string | undefined;
+  /** Problem and notice, as JSON. */
+  said: string;
   /** As JSON. */
   nodes: string;
   /** Set while what was written is not read. */
@@ -58,7 +59,7 @@ export class VmEvents {
   /** False: there are too many already, and nothing was answered. */
   serve(response: ServerResponse): boolean {
     if (this.#streams.size >= this.#options.maxStreams) return false;
-    const stream: Stream = { response, known: undefined, problem: undefined, nodes: '', cancelStalled: undefined };
+    const stream: Stream = { response, known: undefined, said: '', nodes: '', cancelStalled: undefined };
     this.#streams.add(stream);
     response.once('close', () => this.#remove(stream));
     response.on('drain', () => this.#drained(stream));
@@ -102,20 +103,19 @@ export class VmEvents {
   #eventFor(stream: Stream, rows: Map<string, string>): string | undefined {
     const { known } = stream;
     const { describe } = this.#deps;
-    const { problem, nodes = [] } = describe();
-    const nodesBefore = stream.nodes;
+    const head = describe();
+    const { problem, notice, nodes = [] } = head;
+    const before = { nodes: stream.nodes, said: stream.said };
     stream.nodes = JSON.stringify(nodes);
-    if (!known) {
-      stream.problem = problem;
-      return `retry: 1000\nevent: vms\ndata: ${withRows(describe(), [...rows.values()])}\n\n`;
-    }
+    stream.said = JSON.stringify([problem, notice]);
+    if (!known) return `retry: 1000\nevent: vms\ndata: ${withRows(head, [...rows.values()])}\n\n`;
     const changed = [...rows].filter(([key, row]) => known.get(key) !== row).map(([, row]) => row);
     const gone = [...known.keys()].filter((key) => !rows.has(key));
-    const areNew = stream.nodes !== nodesBefore;
-    if (changed.length === 0 && gone.length === 0 && !areNew && problem === stream.problem) return undefined;
-    stream.problem = problem;
+    const areNew = stream.nodes !== before.nodes;
+    if (changed.length === 0 && gone.length === 0 && !areNew && stream.said === before.said) return undefined;
     const change: Omit<VmChange, 'rows'> = {
       ...(problem !== undefined && { problem }),
+      ...(notice !== undefined && { notice }),
       ...(areNew && { nodes }),
       gone,
     };

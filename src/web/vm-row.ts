@@ -2,10 +2,12 @@ import {
   type Condition,
   findCondition,
   type KubeObject,
+  parseQuantity,
   type VirtualMachine,
   type VirtualMachineInstance,
   type VirtualMachineInstanceMigration,
 } from '../api/index.ts';
+import { memberAt } from '../base/index.ts';
 import { moveRow } from './move-row.ts';
 import type { VmRow } from './rows.ts';
 
@@ -34,6 +36,21 @@ export function vmRow(
     ...(vm && { runStrategy: strategy }),
     ...(vmi && { vmi: instanceOf(vmi, phase) }),
     ...(move && { move }),
+    ...sizeOf((vmi ?? vm?.spec?.template)?.spec),
+  };
+}
+
+/** What an instance type says is in the instance, not in the template. */
+function sizeOf(spec: unknown): Pick<VmRow, 'cpus' | 'memoryBytes'> {
+  const part = (name: string) => Number(memberAt(spec, 'domain', 'cpu', name) ?? 1);
+  const cpu = memberAt(spec, 'domain', 'cpu');
+  const cpus = cpu === undefined ? undefined : part('sockets') * part('cores') * part('threads');
+  const memory =
+    memberAt(spec, 'domain', 'memory', 'guest') ?? memberAt(spec, 'domain', 'resources', 'requests', 'memory');
+  const memoryBytes = parseQuantity(typeof memory === 'string' ? memory : undefined);
+  return {
+    ...(cpus !== undefined && Number.isSafeInteger(cpus) && { cpus }),
+    ...(memoryBytes !== undefined && { memoryBytes }),
   };
 }
 

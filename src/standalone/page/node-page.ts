@@ -1,7 +1,7 @@
 import { rm } from 'node:fs/promises';
 import { type Component, errorMessage, type Logger } from '../../base/index.ts';
 import type { KubeClient } from '../../kube/index.ts';
-import { type ExplainAnswer, type WebBackend, WebServer } from '../../web/index.ts';
+import { type ExplainAnswer, type WebBackend, type WebImages, WebServer } from '../../web/index.ts';
 import { AgentProxy, agentOf, getExplanation, knownAgents } from '../agent-api/index.ts';
 import { NodeError } from '../errors.ts';
 import { readIfThere, writeFileAtomic } from '../files.ts';
@@ -9,7 +9,7 @@ import type { NodePaths } from '../paths.ts';
 import { beginMove, cancelMove } from './moves.ts';
 import { cordonNode, emptyNode } from './node-actions.ts';
 import { KubeVmFeed } from './vm-feed.ts';
-import { startVm, stopVm } from './vm-power.ts';
+import { restartVm, startVm, stopVm } from './vm-power.ts';
 
 export interface NodePageOptions {
   readonly paths: NodePaths;
@@ -23,6 +23,7 @@ export interface NodePageOptions {
 export interface NodePageDeps {
   /** What the page may do is what this one may do. */
   readonly client: KubeClient;
+  readonly images: WebImages;
   readonly log: Logger;
 }
 
@@ -69,13 +70,16 @@ export class NodePage implements Component {
 
   #backend(): WebBackend {
     const { paths, nodeName } = this.#options;
-    const { client, log } = this.#deps;
+    const { client, images, log } = this.#deps;
     return {
       nodeName,
+      images,
+      kube: { pass: (request) => client.plain(request) },
       vms: this.#feed,
       actions: {
         start: (namespace, name, signal) => startVm(client, { namespace, name }, signal),
         stop: (namespace, name, signal) => stopVm(client, { namespace, name }, signal),
+        restart: (namespace, name, signal) => restartVm(client, { namespace, name }, signal),
       },
       nodes: {
         rows: () => this.#feed.nodes(),
@@ -93,6 +97,10 @@ export class NodePage implements Component {
       },
       api: new AgentProxy({ find: agentOf(paths), log }),
       why: async (target, signal) => explained(await this.#agentFor(target), target, signal),
+      figures: async (namespace, name, signal) => {
+        const target = `/figures/${namespace}/${name}`;
+        return explained(await this.#agentFor(target), target, signal);
+      },
     };
   }
 

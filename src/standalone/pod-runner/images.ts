@@ -66,22 +66,29 @@ export class ImageStore {
    * image's directory.
    */
   async add(reference: string, source: string): Promise<string> {
-    const target = this.directoryOf(reference);
     const kind = await stat(source).catch((cause: unknown) => {
       throw new NodeError('NOT_FOUND', `${source} cannot be read (${errorCode(cause) ?? 'unknown'})`, { cause });
     });
-    await mkdir(this.dir, { recursive: true });
-    await this.#removeOldDrafts();
-    const draft = await mkdtemp(path.join(this.dir, draftPrefix));
-    try {
-      const image = path.join(draft, 'new');
-      await mkdir(image);
+    return this.make(reference, async (image) => {
       if (kind.isDirectory())
         await cp(source, image, { recursive: true, preserveTimestamps: true, verbatimSymlinks: true });
       else {
         await mkdir(path.join(image, 'disk'));
         await cp(source, path.join(image, 'disk', path.basename(source)));
       }
+    });
+  }
+
+  /** The same of files that `fill` writes into the directory that it is given; when it rejects, nothing has changed. */
+  async make(reference: string, fill: (image: string) => Promise<void>): Promise<string> {
+    const target = this.directoryOf(reference);
+    await mkdir(this.dir, { recursive: true });
+    await this.#removeOldDrafts();
+    const draft = await mkdtemp(path.join(this.dir, draftPrefix));
+    try {
+      const image = path.join(draft, 'new');
+      await mkdir(image);
+      await fill(image);
       await openForReading(image);
       // An image of empty files would be believed.
       await syncTree(image);

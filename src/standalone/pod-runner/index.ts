@@ -10,6 +10,7 @@ export { HostDisks } from './host-disks.ts';
 export * from './images.ts';
 export * from './kube-pods.ts';
 export type { PodObservation } from './observe.ts';
+export { pageImages } from './page-images.ts';
 export * from './pod-log.ts';
 export * from './pod-runner.ts';
 export { mountsBelow, shareMounts, unshareMounts } from './pods-mount.ts';

@@ -9,7 +9,7 @@ import { readIfThere, writeFileAtomic } from '../files.ts';
 import { forgetPage, NodePage } from '../page/index.ts';
 import { memberName, memberPaths, nodeDirectories } from '../paths.ts';
 import { PodNetwork } from '../pod-network/index.ts';
-import { findCgroupRoot, HostDisks, ImageStore, Sandboxes } from '../pod-runner/index.ts';
+import { findCgroupRoot, HostDisks, ImageStore, pageImages, Sandboxes } from '../pod-runner/index.ts';
 import { portOwner } from '../tcp-owner.ts';
 import { AgentCertificates } from './agent-certificates.ts';
 import { Capabilities } from './capabilities.ts';
@@ -293,7 +293,8 @@ export class StandaloneNode {
     }
     const port = await freePort(loopbackHosts, webPort);
     if (port !== webPort) await this.#warnOfSquatter(webPort);
-    this.#page = new NodePage({ paths, nodeName, port, pageDir }, { client: this.client, log: this.#deps.log });
+    const images = pageImages(new ImageStore({ dir: paths.imagesDir }));
+    this.#page = new NodePage({ paths, nodeName, port, pageDir }, { client: this.client, images, log: this.#deps.log });
     return [this.#page];
   }
 

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { after, before, test } from 'node:test';
 import { eventually } from '../../fixtures/eventually.ts';
-import { vmRow } from '../../fixtures/web-backend.ts';
+import { memoryRights, vmRow } from '../../fixtures/web-backend.ts';
 import { WebSite } from '../../fixtures/web-site.ts';
 
 let site: WebSite;
@@ -59,7 +59,7 @@ test('the whole list comes first, then what changed, what went, and what keeps t
   await eventually(() => assert.equal(reader.events.length, 1));
   assert.deepEqual(reader.events[0], {
     event: 'vms',
-    data: { node: 'node1', actions: true, rows: [vmRow('a'), vmRow('b')] },
+    data: { ...memoryRights, node: 'node1', rows: [vmRow('a'), vmRow('b')] },
   });
   vms.set(vmRow('b', { status: 'Stopped' }));
   await eventually(() => assert.equal(reader.events.length, 2));

@@ -3,7 +3,7 @@ import { after, before, test } from 'node:test';
 import { silentLogger } from '../../../src/base/index.ts';
 import { WebServer } from '../../../src/web/index.ts';
 import { rawHttp, rawUpgrade } from '../../fixtures/raw-http.ts';
-import { MemoryBackend, vmRow } from '../../fixtures/web-backend.ts';
+import { MemoryBackend, memoryRights, vmRow } from '../../fixtures/web-backend.ts';
 import { WebSite } from '../../fixtures/web-site.ts';
 
 let site: WebSite;
@@ -117,7 +117,7 @@ test('what was good before a restart on the same port is worthless after it: tok
 
 test('a program shows the token in a header', async () => {
   const answer = await get('/api/vms', bearer(site.token));
-  assert.deepEqual(await answer.json(), { node: 'node1', actions: true, rows: [vmRow('demo')] });
+  assert.deepEqual(await answer.json(), { ...memoryRights, node: 'node1', rows: [vmRow('demo')] });
 });
 
 test('a wrong token is refused in words', async () => {

@@ -1,0 +1,66 @@
+import { createWriteStream } from 'node:fs';
+import { mkdir, readdir, stat } from 'node:fs/promises';
+import path from 'node:path';
+import { pipeline } from 'node:stream/promises';
+import { errorCode } from '../../base/index.ts';
+import type { ImageRow, WebImages } from '../../web/index.ts';
+import { NodeError } from '../errors.ts';
+import { imageFormat } from './image-format.ts';
+import type { ImageStore } from './images.ts';
+
+/** The images of the node as its page shows and gets them. */
+export function pageImages(store: ImageStore): WebImages {
+  return {
+    list: async () => {
+      const stored = await store.list();
+      const rows = stored.map(({ reference, name }) =>
+        reference === undefined ? undefined : describe(reference, path.join(store.dir, name)),
+      );
+      return (await Promise.all(rows)).filter((row) => row !== undefined);
+    },
+    upload: async (reference, content, signal) => {
+      await refuseTaken(store, reference);
+      let format: ImageRow['format'];
+      const dir = await store.make(reference, async (image) => {
+        await mkdir(path.join(image, 'disk'));
+        const file = path.join(image, 'disk', 'disk.img');
+        await pipeline(content, createWriteStream(file), { signal }).catch((cause: unknown) => {
+          throw signal.aborted ? signal.reason : writeError(cause);
+        });
+        format = await imageFormat(file);
+        // Another one may have come meanwhile.
+        await refuseTaken(store, reference);
+      });
+      return { ...(await describe(reference, dir)), ...(format && { format }) };
+    },
+  };
+}
+
+/** VMs may run on it, and boot from it again. */
+async function refuseTaken(store: ImageStore, reference: string): Promise<void> {
+  const found = await stat(store.directoryOf(reference)).catch(() => undefined);
+  if (found) throw new NodeError('IMAGE_INVALID', `there is an image ${reference} already: give this one another name`);
+}
+
+function writeError(cause: unknown): unknown {
+  if (errorCode(cause) !== 'ENOSPC') return cause;
+  return new NodeError('IMAGE_INVALID', 'the disk of the node is full: remove images, or files of other programs', {
+    cause,
+  });
+}
+
+async function describe(reference: string, dir: string): Promise<ImageRow> {
+  const [disks, boot] = await Promise.all([filesIn(path.join(dir, 'disk')), filesIn(path.join(dir, 'boot'))]);
+  const isKernel = boot.some(({ name }) => name === 'vmlinuz') && boot.some(({ name }) => name === 'initramfs.gz');
+  const sizeBytes = [...disks, ...boot].reduce((sum, { bytes }) => sum + bytes, 0);
+  return { reference, boots: disks.length > 0 ? 'disk' : isKernel ? 'kernel' : 'nothing', sizeBytes };
+}
+
+async function filesIn(dir: string): Promise<{ readonly name: string; readonly bytes: number }[]> {
+  const names = await readdir(dir).catch((): string[] => []);
+  const found = names.map(async (name) => {
+    const { blocks = 0 } = (await stat(path.join(dir, name)).catch(() => undefined)) ?? {};
+    return { name, bytes: blocks * 512 };
+  });
+  return Promise.all(found);
+}
