@@ -92,6 +92,7 @@ const pageLibraries = [
   'preact/LICENSE',
   '@preact/signals/LICENSE',
   '@preact/signals-core/LICENSE',
+  'yaml/LICENSE',
 ];
 
 /**

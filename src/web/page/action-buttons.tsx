@@ -1,20 +1,26 @@
 import { Component } from 'preact';
 import type { VmRow } from '../rows.ts';
+import { whatGoes } from './delete-model.ts';
 import { icon } from './elements.tsx';
+import { deleteVm, getVm } from './kube-calls.ts';
 import { type Answer, keyOfRow, type PageState } from './page-state.ts';
+import { cloneHref } from './route.ts';
 import { type ActionOffer, offersOf, type VmAction } from './row-model.ts';
 import { act } from './server-calls.ts';
 import { messageOf } from './words.ts';
 
-const doing: Readonly<Record<VmAction, string>> = {
+export const doing: Readonly<Record<VmAction, string>> = {
   start: 'is being started',
   stop: 'is asked to shut down',
+  restart: 'is asked to shut down, and starts again',
   pause: 'is paused',
   unpause: 'runs on',
   softreboot: 'is asked to restart',
   reset: 'was reset',
   move: 'is on its way',
   'cancel-move': 'stays where it is, as soon as the move has ended',
+  clone: 'is copied',
+  delete: 'is being deleted',
 };
 
 interface ActionButtonsProps {
@@ -40,7 +46,7 @@ export class ActionButtons extends Component<ActionButtonsProps> {
 
   render({ state, row, only = () => true, class: name }: ActionButtonsProps) {
     const isBlocked = state.busy.value.has(keyOfRow(row)) || !state.isCurrent.value;
-    const offers = offersOf(row, state.canStart.value, state.nodes.value).filter(only);
+    const offers = offersOf(row, state.rights.value, state.nodes.value).filter(only);
     return (
       <div
         class={name}
@@ -72,15 +78,19 @@ export class ActionButtons extends Component<ActionButtonsProps> {
 }
 
 /** Does what a button says; one action per VM at a time. */
-async function run(state: PageState, row: VmRow, offer: ActionOffer) {
+export async function run(state: PageState, row: VmRow, offer: ActionOffer): Promise<void> {
   const key = keyOfRow(row);
   const { action, label, yes = label } = offer;
+  if (action === 'clone') {
+    location.hash = cloneHref(row);
+    return;
+  }
   if (state.busy.value.has(key)) return;
-  const answer = await agreed(state, offer);
+  const answer = await agreed(state, row, offer);
   if (!answer.isYes) return;
   state.setBusy(key, true);
   try {
-    await act(row, action, answer.choice);
+    await perform(row, action, answer.choice);
     state.say(`${row.name} ${doing[action]}.`);
   } catch (error) {
     state.fail(`${yes} ${row.name}: ${messageOf(error)}`);
@@ -89,14 +99,25 @@ async function run(state: PageState, row: VmRow, offer: ActionOffer) {
   }
 }
 
-async function agreed(
-  state: PageState,
-  { label, yes = label, question, isHarsh, targets = [] }: ActionOffer,
-): Promise<Answer> {
+/** Rejects with CallError. */
+export async function perform(row: VmRow, action: VmAction, node = ''): Promise<void> {
+  if (action === 'delete') await deleteVm(row);
+  else await act(row, action, node);
+}
+
+async function agreed(state: PageState, row: VmRow, offer: ActionOffer): Promise<Answer> {
+  const { action, label, yes = label, question, isHarsh, targets = [] } = offer;
   if (question === undefined) return { isYes: true, choice: '' };
-  const asked = { text: question, yes, isHarsh: isHarsh === true };
+  const details = action === 'delete' ? await detailsOfDelete(row) : [];
+  const asked = { text: question, yes, isHarsh: isHarsh === true, details };
   if (targets.length === 0) return state.ask(asked);
   const names = targets.map((value) => ({ value, text: value }));
   const options = targets.length === 1 ? names : [{ value: '', text: 'whichever has room' }, ...names];
   return state.ask({ ...asked, choices: { label: 'Node', options } });
+}
+
+/** The question is asked, too, when it cannot be known now. */
+async function detailsOfDelete(row: VmRow): Promise<readonly string[]> {
+  const vm = await getVm(row).catch(() => undefined);
+  return whatGoes(row, vm);
 }

@@ -3,12 +3,16 @@ import type { VmRow } from '../rows.ts';
 import { schedule } from './backoff.ts';
 import { ConsoleSession, consoleProtocol, serialSize } from './console-session.ts';
 import { Checkbox } from './elements.tsx';
+import { KeyBar } from './key-bar.tsx';
 import { useOwned } from './owned.ts';
+import type { PageState } from './page-state.ts';
+import { PasteButton } from './paste-dialog.tsx';
 import { streamUrl, type Vm, whyRefused } from './server-calls.ts';
 import { protocols } from './session.ts';
 import { Stream, type StreamState } from './stream.ts';
 import { StreamPanel } from './stream-panel.tsx';
 import type { GuestTerminal } from './terminal.ts';
+import { terminalKeys } from './typing.ts';
 import { count } from './words.ts';
 
 class Console extends Stream {
@@ -47,6 +51,16 @@ class Console extends Stream {
     if (!isReadOnly) this.#terminal?.focus();
   }
 
+  /** As if it were typed. */
+  type(text: string): void {
+    this.#terminal?.type(text);
+  }
+
+  paste(text: string): void {
+    this.#terminal?.paste(text);
+    this.#terminal?.focus();
+  }
+
   setReadAloud(isReadAloud: boolean): void {
     this.isReadAloud.value = isReadAloud;
     if (this.#terminal) this.#terminal.isReadAloud = isReadAloud;
@@ -65,7 +79,7 @@ class Console extends Stream {
   #sessionOn(terminal: GuestTerminal): ConsoleSession {
     const { vm } = this;
     const show = (state: StreamState) => {
-      this.state.value = state;
+      this.shown(state);
       terminal.readOnly = this.role !== 'writer';
     };
     return new ConsoleSession({
@@ -84,19 +98,36 @@ class Console extends Stream {
   }
 }
 
+export interface StreamSideProps {
+  readonly state: PageState;
+  readonly vm: Vm;
+  readonly row: VmRow | undefined;
+}
+
 const words = { you: 'You type', another: 'somebody else types here' };
 
 /** The serial console of a VM: who types, who watches, and the terminal. */
-export function ConsolePanel({ vm, row }: { readonly vm: Vm; readonly row: VmRow | undefined }) {
+export function ConsolePanel({ state, vm, row }: StreamSideProps) {
   const stream = useOwned(() => new Console(vm));
   const controls = <Controls stream={stream} />;
   return (
-    <StreamPanel class="console" stream={stream} row={row} words={words} draws="terminal" controls={controls}>
+    <StreamPanel
+      state={state}
+      class="console"
+      stream={stream}
+      row={row}
+      words={words}
+      draws="terminal"
+      controls={controls}>
       {(parent) => (
         <>
           <div class="serial">
             <div class="serial-inner" ref={parent} />
           </div>
+          <KeyBar
+            isDisabled={stream.role !== 'writer'}
+            keys={terminalKeys.map(([label, says, sends]) => ({ label, says, press: () => stream.type(sends) }))}
+          />
           <SizeHint stream={stream} />
         </>
       )}
@@ -116,6 +147,12 @@ function Controls({ stream }: { readonly stream: Console }) {
         <option value="serial">80 × 24</option>
         <option value="window">As large as the window</option>
       </select>
+      <PasteButton
+        isDisabled={stream.role !== 'writer'}
+        hint="It is typed into the console as it is; each line break is Enter."
+        problem={() => ''}
+        onPaste={(text) => stream.paste(text)}
+      />
     </>
   );
 }

@@ -6,10 +6,14 @@ import type { Choices, PageState, Question } from './page-state.ts';
 const shortcuts: readonly (readonly [keys: readonly string[], does: string])[] = [
   [['?'], 'this list'],
   [['g', 'l'], 'all virtual machines'],
+  [['g', 'i'], 'images'],
   [['g', 'a'], 'the agent'],
   [['/'], 'find in the list'],
+  [['n'], 'a new virtual machine'],
   [['j', 'k'], 'next and previous in the list'],
+  [['x'], 'select the virtual machine in focus'],
   [['o', 'c', 's', 'w'], 'overview, console, screen and why of the virtual machine in focus'],
+  [['d', 'e', 'l', 'y'], 'its devices, events, logs and YAML'],
   [['Ctrl+Alt+Esc'], 'leave the terminal or the screen'],
 ];
 
@@ -30,11 +34,22 @@ export function Dialogs({ state }: { readonly state: PageState }) {
   );
 }
 
-function QuestionDialog({ question: { text, yes, isHarsh, choices, answer } }: { readonly question: Question }) {
+function QuestionDialog({
+  question: { text, details = [], yes, isHarsh, choices, answer },
+}: {
+  readonly question: Question;
+}) {
   const chosen = useRef(choices?.options[0]?.value ?? '');
   return (
     <Modal labelledBy="question" onClose={(value) => answer(value === 'yes', chosen.current)}>
       <p id="question">{text}</p>
+      {details.length > 0 && (
+        <ul class="notes">
+          {details.map((line) => (
+            <li key={line}>{line}</li>
+          ))}
+        </ul>
+      )}
       {choices && choices.options.length > 1 && (
         <Choice
           choices={choices}
@@ -108,7 +123,7 @@ interface ModalProps {
 }
 
 /** The focus goes back to where it was. */
-function Modal({ labelledBy, onClose, children }: ModalProps) {
+export function Modal({ labelledBy, onClose, children }: ModalProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   useLayoutEffect(() => dialog.current?.showModal(), []);
   return (

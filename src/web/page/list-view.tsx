@@ -1,4 +1,5 @@
-import { Nothing } from './elements.tsx';
+import { BulkBar, ListHead } from './bulk-bar.tsx';
+import { icon, Nothing } from './elements.tsx';
 import { NodeStrip } from './node-strip.tsx';
 import { useOwned } from './owned.ts';
 import { keyOfRow, type PageState } from './page-state.ts';
@@ -18,18 +19,24 @@ export function ListView({ state }: { readonly state: PageState }) {
         <h1 tabindex={-1}>Virtual machines</h1>
         <p class="summary">{all.length > 0 && `${count(all.length, 'machine')}: ${summary(all)}`}</p>
         <Filter state={state} hidden={all.length < 2} />
+        {state.rights.value.canWrite && (
+          <a class="button primary" href="#/new">
+            {icon('add')}
+            New machine
+          </a>
+        )}
       </div>
       <NodeStrip state={state} />
+      <BulkBar state={state} />
       {shown.length === 0 && <NothingToList state={state} />}
-      <ul
-        class="vms"
-        aria-label="Virtual machines"
-        data-old={state.isCurrent.value ? undefined : ''}
-        hidden={shown.length === 0}>
-        {shown.map((row) => (
-          <VmListItem key={keyOfRow(row)} state={state} row={row} thumbnails={thumbnails} />
-        ))}
-      </ul>
+      <div class="vm-table" hidden={shown.length === 0}>
+        <ListHead state={state} shown={shown} />
+        <ul class="vms" aria-label="Virtual machines" data-old={state.isCurrent.value ? undefined : ''}>
+          {shown.map((row) => (
+            <VmListItem key={keyOfRow(row)} state={state} row={row} thumbnails={thumbnails} />
+          ))}
+        </ul>
+      </div>
     </section>
   );
 }
@@ -59,7 +66,13 @@ function NothingToList({ state }: { readonly state: PageState }) {
   return (
     <div class="nothing">
       <h2>No virtual machines yet</h2>
-      <p>Make one in a terminal, and it appears here:</p>
+      {state.rights.value.canWrite && (
+        <a class="button primary" href="#/new">
+          {icon('add')}
+          New machine
+        </a>
+      )}
+      <p>One that is made in a terminal appears here, too:</p>
       <pre>
         <code>kubectl apply -f examples/vm.yaml</code>
       </pre>

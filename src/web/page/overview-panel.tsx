@@ -1,10 +1,12 @@
 import type { VmRow } from '../rows.ts';
 import { Card, type Fact, Facts, Nothing, Table } from './elements.tsx';
+import { FiguresCard } from './figures-card.tsx';
 import { GuestDetails } from './guest-details.tsx';
 import { endedMoveText, moveObstacle } from './move-model.ts';
 import { MoveProgress } from './move-progress.tsx';
 import { useOwned } from './owned.ts';
 import { keyOfRow, type PageState } from './page-state.ts';
+import { hasGuest, sizeText } from './row-model.ts';
 import type { Vm } from './server-calls.ts';
 import { Thumbnail, Thumbnails } from './thumbnails.tsx';
 import { ago } from './words.ts';
@@ -32,6 +34,7 @@ export function OverviewPanel({ state, vm, row }: OverviewPanelProps) {
           <Card title="Screen" class="shot-card">
             <Thumbnail of={row} thumbnails={thumbnails} width={640} height={400} label="Picture of the screen" />
           </Card>
+          {state.hasFigures.value && hasGuest(row) && <FiguresCard key={row.vmi?.uid} row={row} />}
           <GuestDetails row={row} />
           <Conditions row={row} />
         </>
@@ -47,6 +50,7 @@ function factsOf(row: VmRow, state: PageState): readonly Fact[] {
     ...(state.hasNodes.value ? nodeFacts(row) : [{ term: 'Node', text: state.node.value }]),
     { term: 'Address', text: vmi?.ip ?? '–' },
     { term: 'System', text: vmi?.guestOs ?? '–' },
+    { term: 'Size', text: sizeText(row) || '–' },
     { term: 'Run strategy', text: runStrategy ?? 'none: an instance without a VirtualMachine' },
     { term: 'Created', text: new Date(createdAt).toLocaleString() },
     { term: 'Instance', text: vmi?.uid ?? 'none: it does not run' },

@@ -3,7 +3,8 @@ import type { NodeRow, VmChange, VmList, VmRow } from '../rows.ts';
 import { schedule } from './backoff.ts';
 import { moveEnd } from './move-model.ts';
 import type { PageRoute } from './route.ts';
-import { compareRows } from './row-model.ts';
+import type { Rights } from './row-model.ts';
+import { byOrder, type RowOrder, usualOrder } from './row-order.ts';
 
 /** How the page stands with its server. */
 export type Link =
@@ -17,6 +18,8 @@ export type Link =
 /** What is asked before something is done. */
 export interface Question {
   readonly text: string;
+  /** Line by line: what is lost by it, what stays. */
+  readonly details?: readonly string[];
   /** On the button that agrees. */
   readonly yes: string;
   /** The guest does not get to save anything. */
@@ -29,6 +32,15 @@ export interface Question {
 export interface Choices {
   readonly label: string;
   readonly options: readonly { readonly value: string; readonly text: string }[];
+}
+
+/** What is done with several VMs. */
+export interface BulkRun {
+  readonly title: string;
+  readonly total: number;
+  readonly done: number;
+  readonly isOver: boolean;
+  readonly failures: readonly { readonly key: string; readonly text: string }[];
 }
 
 /** The value of the choice; empty where there was none. */
@@ -50,6 +62,19 @@ export class PageState {
   readonly node = signal('');
   /** The server offers start and stop. */
   readonly canStart = signal(false);
+  /** The server passes on requests to the Kubernetes API. */
+  readonly hasApi = signal(false);
+  readonly hasImages = signal(false);
+  readonly hasFigures = signal(false);
+  /** Who looks may change nothing. */
+  readonly isReadOnly = signal(false);
+  readonly rights = computed<Rights>(() => ({
+    canStart: this.canStart.value && !this.isReadOnly.value,
+    canWrite: this.hasApi.value && !this.isReadOnly.value,
+    isReadOnly: this.isReadOnly.value,
+  }));
+  /** What does not work although the rows are as they are now. */
+  readonly notice = signal<string | undefined>(undefined);
   /** Empty: the page is about one alone. */
   readonly nodes = signal<readonly NodeRow[]>([]);
   readonly hasNodes = computed(() => this.nodes.value.length > 1);
@@ -58,7 +83,11 @@ export class PageState {
   readonly isLoaded = signal(false);
   /** Nothing keeps what is shown from being true. */
   readonly isCurrent = computed(() => this.link.value.kind === 'live' && this.link.value.problem === undefined);
-  readonly sortedRows = computed(() => [...this.rows.value.values()].sort(compareRows));
+  readonly order = signal<RowOrder>(usualOrder);
+  readonly sortedRows = computed(() => byOrder([...this.rows.value.values()], this.order.value));
+  /** Keys of VMs that were chosen for what is done with several. */
+  readonly selected = signal<ReadonlySet<string>>(new Set());
+  readonly bulk = signal<BulkRun | undefined>(undefined);
   /** What is looked for in the list. */
   readonly filter = signal('');
   /** Keys of VMs that something is done with right now. */
@@ -77,28 +106,45 @@ export class PageState {
     return this.rows.value.get(key);
   }
 
-  replace({ node, actions, nodes = [], problem, rows }: VmList): void {
+  replace({ node, actions, nodes = [], problem, rows, ...more }: VmList): void {
     batch(() => {
+      this.hasApi.value = more.kube === true;
+      this.hasImages.value = more.images === true;
+      this.hasFigures.value = more.figures === true;
+      this.isReadOnly.value = more.readOnly === true;
+      this.notice.value = more.notice;
       this.nodes.value = nodes;
       this.#sayWhatMoved(rows);
       this.node.value = node;
       this.canStart.value = actions;
       this.rows.value = new Map(rows.map((row) => [keyOfRow(row), row]));
+      this.#forgetGone();
       this.isLoaded.value = true;
       this.link.value = { kind: 'live', problem };
     });
   }
 
-  change({ nodes, problem, rows, gone }: VmChange): void {
+  change({ nodes, problem, notice, rows, gone }: VmChange): void {
     const changed = new Map(this.rows.value);
     for (const key of gone) changed.delete(key);
     for (const row of rows) changed.set(keyOfRow(row), row);
     batch(() => {
       if (nodes) this.nodes.value = nodes;
       this.#sayWhatMoved(rows);
+      this.notice.value = notice;
       this.rows.value = changed;
+      if (gone.length > 0) this.#forgetGone();
       this.link.value = { kind: 'live', problem };
     });
+  }
+
+  select(keys: readonly string[], isSelected: boolean): void {
+    const selected = new Set(this.selected.value);
+    for (const key of keys) {
+      if (isSelected) selected.add(key);
+      else selected.delete(key);
+    }
+    this.selected.value = selected;
   }
 
   setBusy(key: string, isBusy: boolean): void {
@@ -133,6 +179,13 @@ export class PageState {
       };
       this.question.value = { ...question, answer };
     });
+  }
+
+  /** What was chosen and is no more is not done anything with. */
+  #forgetGone(): void {
+    const rows = this.rows.value;
+    const left = [...this.selected.value].filter((key) => rows.has(key));
+    if (left.length < this.selected.value.size) this.selected.value = new Set(left);
   }
 
   /** Of moves that were seen under way: who waits for one need not look at the line. */

@@ -2,6 +2,8 @@ import { useLayoutEffect, useRef } from 'preact/hooks';
 import { AgentView } from './agent-view.tsx';
 import { Dialogs } from './dialogs.tsx';
 import { Guard, Nothing } from './elements.tsx';
+import { ImagesView } from './images-view.tsx';
+import { lazily } from './lazy.tsx';
 import { ListView } from './list-view.tsx';
 import { keyOfRow, type Link, type PageState } from './page-state.ts';
 import { type PageRoute, titleOf } from './route.ts';
@@ -9,6 +11,9 @@ import { showHelp } from './shortcuts.ts';
 import { ThemeButton } from './theme-button.tsx';
 import { VmView } from './vm-view.tsx';
 import { capitalised, messageOf } from './words.ts';
+
+/** With a parser of YAML, which nothing else needs. */
+const NewView = lazily(() => import('./new-view.tsx').then(({ NewView: found }) => found));
 
 interface PageProps {
   readonly state: PageState;
@@ -30,7 +35,7 @@ export function Page({ state }: PageProps) {
         Skip to the content
       </a>
       <Head state={state} />
-      <Banner link={state.link.value} />
+      <Banner link={state.link.value} notice={state.notice.value} />
       <main id="main" tabindex={-1} ref={main}>
         {route && (
           <Guard instead={(error) => <Nothing>This cannot be shown: {messageOf(error)}</Nothing>}>
@@ -51,7 +56,7 @@ function useFocusOnArrival(main: { readonly current: HTMLElement | null }, route
     if (!route) return;
     const isFirst = before.current === undefined;
     before.current = route;
-    document.title = `${titleOf(route)} · Virtual machines`;
+    document.title = route.view === 'list' ? titleOf(route) : `${titleOf(route)} · Virtual machines`;
     scrollTo(0, 0);
     // A terminal takes the focus by itself, when it is there.
     const isTerminal = route.view === 'vm' && route.tab === 'console';
@@ -63,6 +68,10 @@ function View({ state, route }: PageProps & { readonly route: PageRoute }) {
   switch (route.view) {
     case 'list':
       return <ListView state={state} />;
+    case 'images':
+      return <ImagesView state={state} />;
+    case 'new':
+      return <NewView key={route.from ? keyOfRow(route.from) : ''} state={state} route={route} />;
     case 'agent':
       return <AgentView key={route.node} state={state} route={route} />;
     case 'vm':
@@ -79,12 +88,17 @@ function Head({ state }: PageProps) {
         {state.hasNodes.value ? `${state.nodes.value.length} nodes` : node}
       </span>
       <span class="link" role="status">
-        {state.link.value.kind === 'live' && 'live'}
+        {state.link.value.kind === 'live' && (state.isReadOnly.value ? 'live, read only' : 'live')}
       </span>
       <nav class="places" aria-label="Places">
         <a href="#/" aria-current={view === 'list' ? 'page' : undefined}>
           Machines
         </a>
+        {state.hasImages.value && (
+          <a href="#/images" aria-current={view === 'images' ? 'page' : undefined}>
+            Images
+          </a>
+        )}
         <a href="#/agent" aria-current={view === 'agent' ? 'page' : undefined}>
           Agent
         </a>
@@ -102,8 +116,8 @@ function nodeTitle({ node, nodes, hasNodes }: PageState): string {
   return hasNodes.value ? nodes.value.map(({ name }) => name).join(', ') : `Node ${node.value}`;
 }
 
-function Banner({ link }: { readonly link: Link }) {
-  const text = bannerText(link);
+function Banner({ link, notice }: { readonly link: Link; readonly notice: string | undefined }) {
+  const text = bannerText(link, notice);
   return (
     <div class="banner" role="alert" hidden={text === ''}>
       <p>{text}</p>
@@ -111,14 +125,15 @@ function Banner({ link }: { readonly link: Link }) {
   );
 }
 
-function bannerText(link: Link): string {
+function bannerText(link: Link, notice: string | undefined): string {
   switch (link.kind) {
     case 'denied':
       return `${capitalised(link.reason)}.`;
     case 'lost':
       return 'The server does not answer: reconnecting. What you see is what was known last.';
     case 'live':
-      return link.problem === undefined ? '' : `What you see may be old: ${link.problem}.`;
+      if (link.problem !== undefined) return `What you see may be old: ${link.problem}.`;
+      return notice === undefined ? '' : `${capitalised(notice)}.`;
     case 'connecting':
       return '';
   }

@@ -18,6 +18,7 @@ export class Poll<T> {
   readonly #ending = new AbortController();
   #cancelNext: (() => void) | undefined;
   #isAsking = false;
+  #isStale = false;
 
   constructor(ask: (signal: AbortSignal) => Promise<T>, mayAsk: () => boolean = () => true) {
     this.#ask = ask;
@@ -29,6 +30,7 @@ export class Poll<T> {
     if (this.#isAsking) return;
     this.#cancelNext?.();
     this.#isAsking = true;
+    this.#isStale = false;
     const { signal } = this.#ending;
     try {
       if (!document.hidden && this.#mayAsk()) this.answer.value = { kind: 'known', value: await this.#ask(signal) };
@@ -36,8 +38,14 @@ export class Poll<T> {
       if (!signal.aborted) this.answer.value = { kind: 'failed', error };
     } finally {
       this.#isAsking = false;
-      if (!signal.aborted) this.#cancelNext = schedule(everyMs, () => void this.now());
+      if (!signal.aborted) this.#cancelNext = schedule(this.#isStale ? 0 : everyMs, () => void this.now());
     }
+  }
+
+  /** For another question than the one that is under way. */
+  async again(): Promise<void> {
+    this.#isStale = true;
+    await this.now();
   }
 
   close(): void {
@@ -57,7 +65,7 @@ export function Polled<T>({ poll, failureText, children }: PolledProps<T>) {
   const answer = poll.answer.value;
   switch (answer.kind) {
     case 'none':
-      return <Nothing>Asking the agent…</Nothing>;
+      return <Nothing>Asking…</Nothing>;
     case 'failed':
       return <Nothing>{failureText(answer.error)}</Nothing>;
     case 'known':

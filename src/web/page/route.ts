@@ -1,10 +1,17 @@
 /** What the page shows, as the part of its address after `#`. */
-export type PageRoute = { readonly view: 'list' } | AgentRoute | VmRoute;
+export type PageRoute = { readonly view: 'list' } | { readonly view: 'images' } | NewRoute | AgentRoute | VmRoute;
 
 export interface AgentRoute {
   readonly view: 'agent';
   /** Absent: the only one, or the first. */
   readonly node?: string;
+}
+
+/** A VM that is being made. */
+export interface NewRoute {
+  readonly view: 'new';
+  /** What it is a clone of. */
+  readonly from?: { readonly namespace: string; readonly name: string };
 }
 
 export interface VmRoute {
@@ -15,12 +22,16 @@ export interface VmRoute {
 }
 
 export type VmTab = (typeof vmTabs)[number];
-export const vmTabs = ['overview', 'console', 'screen', 'why'] as const;
+export const vmTabs = ['overview', 'console', 'screen', 'devices', 'events', 'logs', 'yaml', 'why'] as const;
 
 export const vmTabLabels: Readonly<Record<VmTab, string>> = {
   overview: 'Overview',
   console: 'Console',
   screen: 'Screen',
+  devices: 'Devices',
+  events: 'Events',
+  logs: 'Logs',
+  yaml: 'YAML',
   why: 'Why',
 };
 
@@ -29,6 +40,10 @@ export function titleOf(route: PageRoute): string {
   switch (route.view) {
     case 'list':
       return 'Virtual machines';
+    case 'images':
+      return 'Images';
+    case 'new':
+      return route.from ? `Clone of ${route.from.name}` : 'New virtual machine';
     case 'agent':
       return route.node === undefined ? 'Agent' : `Agent of ${route.node}`;
     case 'vm':
@@ -42,9 +57,17 @@ export function parseRoute(hash: string): PageRoute {
   if (first === 'agent' && name === undefined) {
     return { view: 'agent', ...(namespace !== undefined && { node: namespace }) };
   }
+  if (first === 'images' && namespace === undefined) return { view: 'images' };
+  if (first === 'new' && last === undefined && (namespace === undefined) === (name === undefined)) {
+    return { view: 'new', ...(namespace !== undefined && name !== undefined && { from: { namespace, name } }) };
+  }
   const tab = last === undefined ? 'overview' : vmTabs.find((known) => known === last);
   const isVm = first === 'vm' && namespace !== undefined && name !== undefined && more.length === 0;
   return isVm && tab ? { view: 'vm', tab, namespace, name } : { view: 'list' };
+}
+
+export function cloneHref({ namespace, name }: { readonly namespace: string; readonly name: string }): string {
+  return `#/new/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
 }
 
 export function agentHref(node: string): string {

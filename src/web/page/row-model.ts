@@ -1,11 +1,32 @@
+import { fileSize } from '../file-size.ts';
 import type { NodeRow, VmRow } from '../rows.ts';
 import { moveObstacle, moveUnderWay, targetsOf } from './move-model.ts';
-import { capitalised, spaced } from './words.ts';
+import { capitalised, count, spaced } from './words.ts';
 
 /** What a status means at a glance; said by a sign and by colour, never by colour alone. */
 export type Tone = 'good' | 'busy' | 'paused' | 'off' | 'bad';
 
-export type VmAction = 'start' | 'stop' | 'pause' | 'unpause' | 'softreboot' | 'reset' | 'move' | 'cancel-move';
+export type VmAction =
+  | 'start'
+  | 'stop'
+  | 'restart'
+  | 'pause'
+  | 'unpause'
+  | 'softreboot'
+  | 'reset'
+  | 'move'
+  | 'cancel-move'
+  | 'clone'
+  | 'delete';
+
+/** What who looks may do. */
+export interface Rights {
+  /** The server offers start and stop. */
+  readonly canStart: boolean;
+  /** The server passes on writes to the Kubernetes API. */
+  readonly canWrite: boolean;
+  readonly isReadOnly: boolean;
+}
 
 export interface ActionOffer {
   readonly action: VmAction;
@@ -93,28 +114,49 @@ export function noteText({ title, text }: Note): string {
   return capitalised(text || title);
 }
 
-/** What can be done with it now. `canStart`: the server offers start and stop. */
-export function offersOf(row: VmRow, canStart: boolean, nodes: readonly NodeRow[] = []): readonly ActionOffer[] {
-  const offers: ActionOffer[] = [];
-  const { name, vmi, runStrategy } = row;
-  if (canStart && isLive(row)) offers.push(stopOffer(name, runStrategy));
-  else if (canStart && runStrategy !== undefined) offers.push({ action: 'start', label: 'Start' });
-  if (!hasGuest(row)) return offers;
-  offers.push(...moveOffers(row, nodes));
-  if (vmi?.paused) offers.push({ action: 'unpause', label: 'Unpause' });
-  else offers.push({ action: 'pause', label: 'Pause' });
-  offers.push({
-    action: 'softreboot',
-    label: 'Reboot',
-    question: `Reboot ${name}? Its operating system is asked to restart.`,
-  });
-  offers.push({
-    action: 'reset',
-    label: 'Reset',
-    question: `Reset ${name}? It restarts at once, as if its reset button were pressed: what is not on disk is lost.`,
-    isHarsh: true,
-  });
-  return offers;
+/** What can be done with it now. */
+export function offersOf(row: VmRow, rights: Rights, nodes: readonly NodeRow[] = []): readonly ActionOffer[] {
+  if (rights.isReadOnly) return [];
+  return [...powerOffers(row, rights), ...guestOffers(row, nodes), ...objectOffers(row, rights)];
+}
+
+function powerOffers(row: VmRow, { canStart }: Rights): readonly ActionOffer[] {
+  const { name, runStrategy } = row;
+  if (!canStart) return [];
+  if (!isLive(row)) return runStrategy === undefined ? [] : [{ action: 'start', label: 'Start' }];
+  const stop = stopOffer(name, runStrategy);
+  if (runStrategy === undefined || ['Halted', 'Once'].includes(runStrategy)) return [stop];
+  const question = `Restart ${name}? Its operating system is asked to shut down, and another instance starts, with what was changed.`;
+  return [stop, { action: 'restart', label: 'Restart', question }];
+}
+
+function guestOffers(row: VmRow, nodes: readonly NodeRow[]): readonly ActionOffer[] {
+  const { name, vmi } = row;
+  if (!hasGuest(row)) return [];
+  return [
+    ...moveOffers(row, nodes),
+    vmi?.paused ? { action: 'unpause', label: 'Unpause' } : { action: 'pause', label: 'Pause' },
+    {
+      action: 'softreboot',
+      label: 'Reboot',
+      question: `Reboot ${name}? Its operating system is asked to restart.`,
+    },
+    {
+      action: 'reset',
+      label: 'Reset',
+      question: `Reset ${name}? It restarts at once, as if its reset button were pressed: what is not on disk is lost.`,
+      isHarsh: true,
+    },
+  ];
+}
+
+/** An instance alone is deleted by its stop. */
+function objectOffers({ name, runStrategy }: VmRow, { canWrite }: Rights): readonly ActionOffer[] {
+  if (!canWrite || runStrategy === undefined) return [];
+  return [
+    { action: 'clone', label: 'Clone…' },
+    { action: 'delete', label: 'Delete…', yes: 'Delete', question: `Delete ${name}?`, isHarsh: true },
+  ];
 }
 
 /** Nothing where there is one node, or the VM cannot move: its overview says why. */
@@ -139,14 +181,6 @@ function stopOffer(name: string, runStrategy: string | undefined): ActionOffer {
   return { action: 'stop', label: 'Stop', question, isHarsh: true };
 }
 
-/** A collator of its own for each pair would take a hundred times as long. */
-const byNamespace = new Intl.Collator();
-const byName = new Intl.Collator('en', { numeric: true });
-
-export function compareRows(one: VmRow, other: VmRow): number {
-  return byNamespace.compare(one.namespace, other.namespace) || byName.compare(one.name, other.name);
-}
-
 /** All words are somewhere in what the row shows. */
 export function matches(row: VmRow, wantedText: string): boolean {
   const shown = [row.namespace, row.name, statusOf(row), row.vmi?.ip, row.vmi?.guestOs, row.vmi?.node]
@@ -166,4 +200,20 @@ export function summary(rows: readonly VmRow[]): string {
     .sort(([, one], [, other]) => other - one)
     .map(([status, many]) => `${many} ${status}`)
     .join(', ');
+}
+
+/** Why there is no console and no screen; undefined: there is a guest. */
+export function absenceOf(row: VmRow): string | undefined {
+  if (hasGuest(row)) return undefined;
+  const [note] = notesOf(row).map(noteText);
+  const why = note === undefined ? '' : ` ${note.replace(/\.?$/, '.')}`;
+  if (toneOf(row) === 'bad') return `${row.name} does not run: ${statusOf(row)}.${why}`;
+  if (isLive(row)) return `${row.name} does not run yet: ${statusOf(row)}. It is shown here as soon as it does.${why}`;
+  return `${row.name} does not run.${why}`;
+}
+
+/** "2 CPUs, 4 GiB" */
+export function sizeText({ cpus, memoryBytes }: VmRow): string {
+  const parts = [cpus !== undefined && count(cpus, 'CPU'), memoryBytes !== undefined && fileSize(memoryBytes)];
+  return parts.filter(Boolean).join(', ');
 }

@@ -1,18 +1,25 @@
 import { signal } from '@preact/signals';
-import type { VmRow } from '../rows.ts';
 import { schedule } from './backoff.ts';
+import type { StreamSideProps } from './console-panel.tsx';
+import { saveFile } from './download.ts';
 import { Checkbox, icon } from './elements.tsx';
+import { KeyBar } from './key-bar.tsx';
 import { useOwned } from './owned.ts';
+import { PasteButton } from './paste-dialog.tsx';
+import { hasGuest } from './row-model.ts';
 import type { GuestScreen } from './screen.ts';
 import { type ScreenDeps, ScreenSession, type ScreenState } from './screen-session.ts';
-import { streamUrl, type Vm, whyRefused } from './server-calls.ts';
+import { screenshot, streamUrl, type Vm, whyRefused } from './server-calls.ts';
 import { Stream, type StreamState } from './stream.ts';
 import { StreamPanel } from './stream-panel.tsx';
+import { type Stroke, screenKeys, typingOf } from './typing.ts';
+import { messageOf } from './words.ts';
 
 class Screen extends Stream {
   readonly fits = signal(true);
   #parent: HTMLElement | undefined;
   #guest: GuestScreen | undefined;
+  #typing = new AbortController();
 
   protected async prepare(parent: HTMLElement): Promise<ScreenSession | undefined> {
     const { GuestScreen } = await import('./screen.ts');
@@ -20,7 +27,7 @@ class Screen extends Stream {
     this.#parent = parent;
     return new ScreenSession({
       state: (state) => {
-        this.state.value = streamState(state);
+        this.shown(streamState(state));
       },
       connect: (query, on) => this.#connectGuest(GuestScreen, parent, query, on),
       explain: () => whyRefused(this.vm, 'vnc'),
@@ -41,6 +48,23 @@ class Screen extends Stream {
   async fullScreen(): Promise<void> {
     await this.#parent?.requestFullscreen().catch(() => undefined);
     this.#guest?.focus();
+  }
+
+  /** Until another text, or the end. */
+  typeText(text: string): void {
+    this.#typing.abort();
+    this.#typing = new AbortController();
+    this.#guest?.focus();
+    void this.#guest?.type(typingOf(text).strokes, this.#typing.signal);
+  }
+
+  press(stroke: Stroke, withControl: boolean): void {
+    this.#guest?.press(stroke, withControl);
+  }
+
+  override close(): void {
+    this.#typing.abort();
+    super.close();
   }
 
   releaseKeys(): void {
@@ -86,9 +110,9 @@ function streamState(state: ScreenState): StreamState {
 const words = { you: 'You control', another: 'somebody else controls it' };
 
 /** Screen, keyboard and mouse of a VM. */
-export function ScreenPanel({ vm, row }: { readonly vm: Vm; readonly row: VmRow | undefined }) {
+export function ScreenPanel({ state, vm, row }: StreamSideProps) {
   const stream = useOwned(() => new Screen(vm));
-  const controls = <Controls stream={stream} />;
+  const controls = <Controls state={state} vm={vm} row={row} stream={stream} />;
   const onKey = (event: KeyboardEvent, leave: () => void) => {
     if (!(event.ctrlKey && event.altKey && event.key === 'Escape')) return;
     event.preventDefault();
@@ -98,20 +122,50 @@ export function ScreenPanel({ vm, row }: { readonly vm: Vm; readonly row: VmRow 
     leave();
   };
   return (
-    <StreamPanel class="screen-panel" stream={stream} row={row} words={words} draws="screen" controls={controls}>
+    <StreamPanel
+      state={state}
+      class="screen-panel"
+      stream={stream}
+      row={row}
+      words={words}
+      draws="screen"
+      controls={controls}>
       {(parent, leave) => (
-        <div
-          class={stream.fits.value ? 'screen' : 'screen is-whole'}
-          ref={parent}
-          // Before the screen sees it, which keeps all keys for the guest.
-          onKeyDownCapture={(event) => onKey(event, leave)}
-        />
+        <>
+          <div
+            class={stream.fits.value ? 'screen' : 'screen is-whole'}
+            ref={parent}
+            // Before the screen sees it, which keeps all keys for the guest.
+            onKeyDownCapture={(event) => onKey(event, leave)}
+          />
+          <KeyBar
+            isDisabled={stream.role !== 'writer'}
+            keys={screenKeys.map(([label, says, stroke, withControl]) => ({
+              label,
+              says,
+              press: () => stream.press(stroke, withControl),
+            }))}
+          />
+        </>
       )}
     </StreamPanel>
   );
 }
 
-function Controls({ stream }: { readonly stream: Screen }) {
+const maxTyped = 4_000;
+const screenshotMs = 20_000;
+
+/** Why a text cannot be typed; empty: it can. */
+export function typingProblem(text: string): string {
+  const { strokes, missing } = typingOf(text);
+  if (strokes.length > maxTyped) return `${strokes.length} keys are too many for a keyboard: at most ${maxTyped}.`;
+  if (missing.length === 0) return '';
+  return `A keyboard of the United States has no key for ${missing.slice(0, 10).join(' ')}: take it out.`;
+}
+
+function Controls({ state, vm, row, stream }: StreamSideProps & { readonly stream: Screen }) {
+  const take = () =>
+    downloadScreenshot(vm).catch((error: unknown) => state.fail(`No picture of ${vm.name}: ${messageOf(error)}`));
   return (
     <>
       <Checkbox id="fit" label="Fit" is={stream.fits.value} onChange={(isChecked) => stream.setFits(isChecked)} />
@@ -122,6 +176,22 @@ function Controls({ stream }: { readonly stream: Screen }) {
         {icon('full')}
         Full screen
       </button>
+      <PasteButton
+        isDisabled={stream.role !== 'writer'}
+        hint="It is typed with the keys of a keyboard of the United States: the guest's layout has to be that one."
+        problem={typingProblem}
+        onPaste={(text) => stream.typeText(text)}
+      />
+      <button type="button" disabled={!row || !hasGuest(row)} onClick={() => void take()}>
+        {icon('save')}
+        Picture
+      </button>
     </>
   );
+}
+
+async function downloadScreenshot(vm: Vm): Promise<void> {
+  const picture = await screenshot(vm, AbortSignal.timeout(screenshotMs));
+  const extension = picture.type.includes('png') ? 'png' : 'ppm';
+  saveFile(picture, `${vm.name}-${new Date().toISOString().replace(/[:.]/g, '-')}.${extension}`);
 }

@@ -1,7 +1,11 @@
 import RFB from '@novnc/novnc';
 import type { ScreenEnd } from './screen-session.ts';
 import { protocols } from './session.ts';
+import type { Stroke } from './typing.ts';
 
+const shiftKey = [0xffe1, 'ShiftLeft'] as const;
+const controlKey = [0xffe3, 'ControlLeft'] as const;
+const strokeMs = 25;
 const plainProtocol = 'plain.kubevirt.io';
 
 /** Keys that a person still holds when the focus leaves; the guest must not think they are down for ever. */
@@ -50,6 +54,25 @@ export class GuestScreen {
 
   sendCtrlAltDel(): void {
     this.#rfb.sendCtrlAltDel();
+  }
+
+  /** One key after another, as a person does it: QEMU keeps few that the guest has not read yet. `signal` ends it. */
+  async type(strokes: readonly Stroke[], signal: AbortSignal): Promise<void> {
+    for (const { keysym, code, shift } of strokes) {
+      if (signal.aborted || this.#socket.readyState !== WebSocket.OPEN) return;
+      if (shift) this.#rfb.sendKey(...shiftKey, true);
+      this.#rfb.sendKey(keysym, code, true);
+      this.#rfb.sendKey(keysym, code, false);
+      if (shift) this.#rfb.sendKey(...shiftKey, false);
+      await new Promise((resolve) => setTimeout(resolve, strokeMs));
+    }
+  }
+
+  press({ keysym, code }: Stroke, withControl: boolean): void {
+    if (withControl) this.#rfb.sendKey(...controlKey, true);
+    this.#rfb.sendKey(keysym, code, true);
+    this.#rfb.sendKey(keysym, code, false);
+    if (withControl) this.#rfb.sendKey(...controlKey, false);
   }
 
   focus(): void {

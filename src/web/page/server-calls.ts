@@ -1,4 +1,6 @@
-import type { AgentState, ExplainList, ExplainReport } from '../../api/index.ts';
+import type { AgentState, ExplainList, ExplainReport, GuestFigures } from '../../api/index.ts';
+import type { ImageRow } from '../rows.ts';
+import { type FieldProblem, type Refusal, refusalOf } from './refusal.ts';
 import type { VmAction } from './row-model.ts';
 import { authorization, forget } from './session.ts';
 
@@ -10,10 +12,13 @@ export interface Vm {
 /** What the server says instead of an answer; the message is for people. */
 export class CallError extends Error {
   readonly httpStatus: number;
+  /** What the Kubernetes API says of single fields. */
+  readonly fields: readonly FieldProblem[];
 
-  constructor(httpStatus: number, message: string) {
+  constructor(httpStatus: number, message: string, fields: readonly FieldProblem[] = []) {
     super(message);
     this.httpStatus = httpStatus;
+    this.fields = fields;
   }
 }
 
@@ -27,7 +32,7 @@ export function streamUrl(vm: Vm, stream: 'console' | 'vnc', query: URLSearchPar
   return `${scheme}//${location.host}${vmiPath(vm)}/${stream}?${query}`;
 }
 
-const ofServer: ReadonlySet<VmAction> = new Set(['start', 'stop', 'move', 'cancel-move']);
+const ofServer: ReadonlySet<VmAction> = new Set(['start', 'stop', 'restart', 'move', 'cancel-move']);
 
 /** `node`: where to move to; empty: wherever there is room. Rejects with CallError. */
 export async function act(vm: Vm, action: VmAction, node = ''): Promise<void> {
@@ -93,26 +98,35 @@ export async function vmEvents(signal: AbortSignal): Promise<ReadableStream<Uint
   return body;
 }
 
-async function call(path: string, init: RequestInit): Promise<Response> {
-  const headers = authorization();
+export async function call(path: string, init: RequestInit): Promise<Response> {
+  const secret = authorization();
+  const headers = { ...init.headers, ...secret };
   const answer = await fetch(path, { ...init, headers }).catch((cause: unknown) => {
     if (init.signal?.aborted) throw cause;
     throw new CallError(0, 'the server does not answer');
   });
   if (answer.ok) return answer;
-  if (answer.status === 401) forget(headers);
-  throw new CallError(answer.status, (await messageIn(answer)) || `${answer.status} ${answer.statusText}`);
+  if (answer.status === 401) forget(secret);
+  const { message, fields } = await refusalIn(answer);
+  throw new CallError(answer.status, message || `${answer.status} ${answer.statusText}`, fields);
 }
 
-/** The agent answers in plain text, the page's own server in JSON. */
-async function messageIn(answer: Response): Promise<string> {
+/** The agent answers in plain text, the page's own server and the Kubernetes API in JSON. */
+async function refusalIn(answer: Response): Promise<Refusal> {
   const text = (await answer.text()).trim();
-  if (!answer.headers.get('content-type')?.includes('json')) return text;
+  if (!answer.headers.get('content-type')?.includes('json')) return { message: text, fields: [] };
   try {
-    const body: unknown = JSON.parse(text);
-    if (typeof body !== 'object' || body === null || !('message' in body)) return '';
-    return 'hint' in body ? `${body.message}: ${body.hint}` : String(body.message);
+    return refusalOf(JSON.parse(text));
   } catch {
-    return text;
+    return { message: text, fields: [] };
   }
+}
+
+export async function figuresOf({ namespace, name }: Vm, signal: AbortSignal): Promise<GuestFigures> {
+  return (await call(`/api/figures/${namespace}/${name}`, { signal })).json();
+}
+
+export async function listImages(signal: AbortSignal): Promise<readonly ImageRow[]> {
+  const { items }: { readonly items: readonly ImageRow[] } = await (await call('/api/images', { signal })).json();
+  return items;
 }

@@ -1,8 +1,11 @@
 import type { PageState } from './page-state.ts';
 import { parseRoute, type VmTab, vmHref } from './route.ts';
 
-const goes: Readonly<Record<string, string>> = { l: '#/', a: '#/agent' };
-const tabs: Readonly<Record<string, VmTab>> = { o: 'overview', c: 'console', s: 'screen', w: 'why' };
+const goes: Readonly<Record<string, string>> = { l: '#/', i: '#/images', a: '#/agent' };
+const tabs: Readonly<Record<string, VmTab>> = {
+  ...{ o: 'overview', c: 'console', s: 'screen', w: 'why' },
+  ...{ d: 'devices', e: 'events', l: 'logs', y: 'yaml' },
+};
 const secondKeyMs = 1_500;
 
 /** Keys of the page; those typed into a field, a terminal or a screen are not its business. */
@@ -18,6 +21,8 @@ export function followKeys(state: PageState): void {
     if (href !== undefined) location.hash = href;
     else if (key === '?') showHelp(state);
     else if (key === '/') document.querySelector<HTMLElement>('#filter:not([hidden])')?.focus();
+    else if (key === 'n' && state.rights.value.canWrite) location.hash = '#/new';
+    else if (key === 'x') select(state);
     else if (key === 'j' || key === 'k') step(key === 'j' ? 1 : -1);
     else if (tab !== undefined) open(tab);
     else return;
@@ -41,6 +46,12 @@ function open(tab: VmTab): void {
   const route = parseRoute(location.hash);
   if (namespace !== undefined && name !== undefined) location.hash = vmHref({ namespace, name }, tab);
   else if (route.view === 'vm') location.hash = vmHref(route, tab);
+}
+
+/** The VM in focus, or no longer. */
+function select(state: PageState): void {
+  const key = document.activeElement?.closest<HTMLElement>('.vm')?.dataset.key;
+  if (key !== undefined && !state.rights.value.isReadOnly) state.select([key], !state.selected.value.has(key));
 }
 
 function step(by: number): void {

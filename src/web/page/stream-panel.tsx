@@ -2,11 +2,15 @@ import type { ComponentChildren, Ref } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import { durationText } from '../duration.ts';
 import type { VmRow } from '../rows.ts';
-import { Badge, Checkbox, LeaveHint } from './elements.tsx';
+import { run } from './action-buttons.tsx';
+import { Badge, Checkbox, icon, LeaveHint } from './elements.tsx';
+import type { PageState } from './page-state.ts';
+import { absenceOf, offersOf } from './row-model.ts';
 import type { Stream, StreamState } from './stream.ts';
 import { capitalised, count } from './words.ts';
 
 interface StreamPanelProps {
+  readonly state: PageState;
   readonly class: string;
   readonly stream: Stream;
   readonly row: VmRow | undefined;
@@ -20,42 +24,72 @@ interface StreamPanelProps {
 }
 
 /** Who has keyboard and mouse, who watches, and the guest. */
-export function StreamPanel({ stream, row, words, draws, controls, children, class: name }: StreamPanelProps) {
+export function StreamPanel({ state: page, stream, row, ...more }: StreamPanelProps) {
+  const { words, draws, controls, children, class: name } = more;
+  const newest = useRef(row);
+  newest.current = row;
   const parent = useRef<HTMLDivElement>(null);
   const readOnlyBox = useRef<HTMLInputElement>(null);
   const leave = () => readOnlyBox.current?.focus();
   useLayoutEffect(() => {
-    if (parent.current) void stream.start(parent.current, leave);
-  }, [stream]);
+    const hasNothing = () => newest.current !== undefined && absenceOf(newest.current) !== undefined;
+    if (page.isReadOnly.value) stream.isReadOnly.value = true;
+    if (parent.current) void stream.start(parent.current, leave, hasNothing);
+  }, [page, stream]);
   useLayoutEffect(() => stream.follow(row), [stream, row]);
   const state = stream.state.value;
   const isReadOnly = stream.isReadOnly.value;
-  const notice = noticeText(state, isReadOnly, words.another);
+  const absence = row && stream.role === undefined ? absenceOf(row) : undefined;
+  const notice = absence ?? noticeText(state, isReadOnly, words.another);
+  const hasShown = stream.hasShown.value;
   const setReadOnly = (isChecked: boolean) => stream.setReadOnly(isChecked);
   return (
     <div class={name} data-state={stream.role ?? state.kind}>
       <div class="bar">
-        <Badge {...badgeOf(state, words.you)} />
+        <Badge {...(absence !== undefined && !hasShown ? absent : badgeOf(state, words.you))} />
         {draws === 'terminal' && <span class="viewers">{watching(state)}</span>}
-        <Checkbox id="read-only" label="Read only" is={isReadOnly} onChange={setReadOnly} inputRef={readOnlyBox} />
+        <Checkbox
+          id="read-only"
+          label="Read only"
+          is={isReadOnly}
+          onChange={(isChecked) => setReadOnly(isChecked || page.isReadOnly.value)}
+          inputRef={readOnlyBox}
+        />
         {controls}
         <LeaveHint of={draws} />
       </div>
       <div class="notice" role="status" hidden={notice === ''}>
         <span>{notice}</span>
-        {stream.role === 'viewer' && (
+        {absence !== undefined && row && <StartButton state={page} row={row} />}
+        {stream.role === 'viewer' && !page.isReadOnly.value && (
           <button type="button" class="primary" onClick={() => stream.take()}>
             Take over
           </button>
         )}
-        {stream.isOver && (
+        {stream.isOver && absence === undefined && (
           <button type="button" onClick={() => stream.connect()}>
             Connect again
           </button>
         )}
       </div>
-      {children(parent, leave)}
+      <div class="guest" hidden={absence !== undefined && !hasShown}>
+        {children(parent, leave)}
+      </div>
     </div>
+  );
+}
+
+const absent = { text: 'Not running', tone: 'off' } as const;
+
+/** Where it can be started; else the words beside it say why not. */
+function StartButton({ state, row }: { readonly state: PageState; readonly row: VmRow }) {
+  const offer = offersOf(row, state.rights.value).find(({ action }) => action === 'start');
+  if (!offer) return null;
+  return (
+    <button type="button" class="primary" onClick={() => void run(state, row, offer)}>
+      {icon('start')}
+      Start {row.name}
+    </button>
   );
 }
 

@@ -19,6 +19,8 @@ interface Session {
 export abstract class Stream {
   readonly state = signal<StreamState>({ kind: 'connecting' });
   readonly isReadOnly = signal(false);
+  /** There is something of a guest to see, be it of one that has ended. */
+  readonly hasShown = signal(false);
   protected readonly vm: Vm;
   protected hasClosed = false;
   readonly #followed = new FollowedGuest();
@@ -31,10 +33,11 @@ export abstract class Stream {
   /** Fetches what draws, and gives the session, which is not opened yet; undefined: `hasClosed` meanwhile. */
   protected abstract prepare(parent: HTMLElement, onLeave: () => void): Promise<Session | undefined>;
 
-  /** `onLeave`: the keyboard is given back to the page. */
-  async start(parent: HTMLElement, onLeave: () => void): Promise<void> {
+  /** `onLeave`: the keyboard is given back to the page. `hasNothing`: there is no guest to join yet. */
+  async start(parent: HTMLElement, onLeave: () => void, hasNothing: () => boolean): Promise<void> {
     this.#session = await this.prepare(parent, onLeave);
-    this.#session?.open(this.isReadOnly.value);
+    if (hasNothing()) this.state.value = { kind: 'ended', reason: '' };
+    else this.#session?.open(this.isReadOnly.value);
   }
 
   follow(row: VmRow | undefined): void {
@@ -60,6 +63,12 @@ export abstract class Stream {
   close(): void {
     this.hasClosed = true;
     this.#session?.close();
+  }
+
+  /** To be called when a session has joined. */
+  protected shown(state: StreamState): void {
+    this.state.value = state;
+    if (state.kind === 'attached') this.hasShown.value = true;
   }
 
   /** Undefined while it is not connected. */

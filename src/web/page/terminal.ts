@@ -88,6 +88,16 @@ export class GuestTerminal {
     this.#terminal.options.screenReaderMode = isReadAloud;
   }
 
+  /** As if it were typed; nothing while it is read only. */
+  type(text: string): void {
+    if (!this.#terminal.options.disableStdin) this.#terminal.input(text);
+  }
+
+  /** Line breaks become Enter; a program that asked for it is told that it is a paste. */
+  paste(text: string): void {
+    if (!this.#terminal.options.disableStdin) this.#terminal.paste(text);
+  }
+
   focus(): void {
     this.#terminal.focus();
   }

@@ -5,7 +5,7 @@ import { Badge, icon } from './elements.tsx';
 import { MoveProgress } from './move-progress.tsx';
 import { keyOfRow, type PageState } from './page-state.ts';
 import { vmHref, vmTabLabels } from './route.ts';
-import { type ActionOffer, hasGuest, notesOf, noteText, statusOf, toneOf } from './row-model.ts';
+import { type ActionOffer, hasGuest, notesOf, noteText, sizeText, statusOf, toneOf } from './row-model.ts';
 import { Thumbnail, type Thumbnails } from './thumbnails.tsx';
 import { age } from './words.ts';
 
@@ -29,6 +29,7 @@ export class VmListItem extends Component<VmListItemProps> {
     const notes = notesOf(row).map(noteText);
     return (
       <li class="vm" data-key={keyOfRow(row)}>
+        <Select state={state} row={row} />
         {/* biome-ignore lint/a11y: a larger target for the mouse; "Screen of …" below is the same link for all others */}
         <a class="shot" href={vmHref(row, 'screen')} tabindex={-1} aria-hidden="true">
           {icon('screen')}
@@ -42,9 +43,7 @@ export class VmListItem extends Component<VmListItemProps> {
         </div>
         <div class="vm-status">
           <Badge text={statusOf(row)} tone={toneOf(row)} />
-          <p class="note" title={notes.length > 0 ? notes.join('\n') : undefined}>
-            {notes[0]}
-          </p>
+          <p class="note">{notes[0]}</p>
           <MoveProgress row={row} />
         </div>
         <div class="vm-guest">
@@ -52,6 +51,7 @@ export class VmListItem extends Component<VmListItemProps> {
           <span class="ip">{vmi?.ip}</span>
           <OnNode state={state} row={row} />
         </div>
+        <p class="vm-size">{sizeText(row)}</p>
         <div class="vm-age">
           <Age state={state} createdAt={createdAt} drawnAtMs={Date.now()} />
         </div>
@@ -64,6 +64,21 @@ export class VmListItem extends Component<VmListItemProps> {
       </li>
     );
   }
+}
+
+/** Of its own, too: the line is not drawn anew because others are chosen. */
+function Select({ state, row }: Omit<VmListItemProps, 'thumbnails'>) {
+  const key = keyOfRow(row);
+  if (state.rights.value.isReadOnly) return <span class="vm-select" />;
+  return (
+    <input
+      type="checkbox"
+      class="vm-select"
+      aria-label={`Select ${row.name}`}
+      checked={state.selected.value.has(key)}
+      onChange={({ currentTarget }) => state.select([key], currentTarget.checked)}
+    />
+  );
 }
 
 /** A component of its own: the line is not drawn anew because there is another node. */
@@ -109,6 +124,10 @@ function Menu({ state, row }: Omit<VmListItemProps, 'thumbnails'>) {
       </summary>
       <div class="menu-items">
         <ActionButtons class="group" state={state} row={row} only={isInMenu} />
+        <a class="button" href={vmHref(row, 'events')}>
+          {icon('events')}
+          <span>Events</span>
+        </a>
         <a class="button" href={vmHref(row, 'why')}>
           {icon('why')}
           <span>Why is it so?</span>

@@ -1,13 +1,23 @@
 import type { VmRow } from '../rows.ts';
 import { ActionButtons } from './action-buttons.tsx';
 import { ConsolePanel } from './console-panel.tsx';
+import { DevicesPanel } from './devices-panel.tsx';
 import { Badge, icon } from './elements.tsx';
+import { EventsPanel } from './events-panel.tsx';
 import { ExplainPanel } from './explain-panel.tsx';
+import { lazily } from './lazy.tsx';
+import { LogsPanel } from './logs-panel.tsx';
 import { OverviewPanel } from './overview-panel.tsx';
 import { keyOfRow, type PageState } from './page-state.ts';
-import { type VmRoute, vmHref, vmTabLabels, vmTabs } from './route.ts';
-import { statusOf, toneOf } from './row-model.ts';
+import { type VmRoute, type VmTab, vmHref, vmTabLabels, vmTabs } from './route.ts';
+import { notesOf, noteText, statusOf, toneOf } from './row-model.ts';
 import { ScreenPanel } from './screen-panel.tsx';
+
+/** With a parser of YAML, which nothing else needs. */
+const YamlPanel = lazily(() => import('./yaml-panel.tsx').then(({ YamlPanel: found }) => found));
+
+/** Of the Kubernetes API: not where the page has none. */
+const ofApi: ReadonlySet<VmTab> = new Set(['devices', 'events', 'logs', 'yaml']);
 
 interface VmViewProps {
   readonly state: PageState;
@@ -31,16 +41,32 @@ export function VmView({ state, route }: VmViewProps) {
         <Badge text={status} tone={row ? toneOf(row) : 'off'} />
         {row && <ActionButtons class="vm-buttons" state={state} row={row} />}
       </div>
+      {row && toneOf(row) === 'bad' && <Trouble row={row} />}
       <nav class="tabs" aria-label={`Sides of ${name}`}>
-        {vmTabs.map((known) => (
-          <a key={known} href={vmHref(route, known)} aria-current={known === tab ? 'page' : undefined}>
-            {icon(known)}
-            {vmTabLabels[known]}
-          </a>
-        ))}
+        {vmTabs
+          .filter((known) => state.hasApi.value || !ofApi.has(known))
+          .map((known) => (
+            <a key={known} href={vmHref(route, known)} aria-current={known === tab ? 'page' : undefined}>
+              {icon(known)}
+              {vmTabLabels[known]}
+            </a>
+          ))}
       </nav>
       <Panel state={state} route={route} row={row} />
     </section>
+  );
+}
+
+/** On every side of it. */
+export function Trouble({ row }: { readonly row: VmRow }) {
+  const notes = notesOf(row).map(noteText);
+  return (
+    <div class="notice is-trouble" role="status">
+      <span>
+        <strong>{statusOf(row)}</strong>
+        {notes.length > 0 && `: ${notes.join(' ')}`}
+      </span>
+    </div>
   );
 }
 
@@ -49,9 +75,17 @@ function Panel({ state, route, row }: VmViewProps & { readonly row: VmRow | unde
     case 'overview':
       return <OverviewPanel state={state} vm={route} row={row} />;
     case 'console':
-      return <ConsolePanel vm={route} row={row} />;
+      return <ConsolePanel state={state} vm={route} row={row} />;
     case 'screen':
-      return <ScreenPanel vm={route} row={row} />;
+      return <ScreenPanel state={state} vm={route} row={row} />;
+    case 'devices':
+      return <DevicesPanel vm={route} row={row} />;
+    case 'events':
+      return <EventsPanel vm={route} row={row} />;
+    case 'logs':
+      return <LogsPanel vm={route} row={row} />;
+    case 'yaml':
+      return <YamlPanel state={state} vm={route} />;
     case 'why':
       return <ExplainPanel vm={route} row={row} />;
   }

@@ -61,7 +61,7 @@ const vendorFolders: Readonly<Record<string, readonly string[]>> = {
   'classic-level': ['apiserver'],
   rfc6902: ['apiserver'],
   'fast-xml-parser': ['launcher', 'agent'],
-  yaml: ['apiserver', 'standalone', 'kube', 'launcher', 'agent'],
+  yaml: ['apiserver', 'standalone', 'kube', 'launcher', 'agent', 'web'],
   '@novnc/novnc': ['web'],
   '@xterm/xterm': ['web'],
   '@xterm/addon-fit': ['web'],

@@ -2,15 +2,17 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { VmRow } from '../../../../src/web/index.ts';
 import {
-  compareRows,
+  absenceOf,
   matches,
   notesOf,
   noteText,
   offersOf,
+  sizeText,
   statusOf,
   summary,
   toneOf,
 } from '../../../../src/web/page/row-model.ts';
+import { byOrder, compareRows, nextOrder, type OrderKey, usualOrder } from '../../../../src/web/page/row-order.ts';
 import { vmRow } from '../../../fixtures/web-backend.ts';
 
 const running = vmRow('vm');
@@ -21,33 +23,48 @@ const { vmi: _none, ...withoutVmi } = vmRow('vm', { status: 'Stopped', runStrate
 const stopped: VmRow = withoutVmi;
 const { runStrategy: _strategy, ...alone } = running;
 
-const actionsOf = (row: VmRow, canStart = true) => offersOf(row, canStart).map(({ action }) => action);
+const mayStart = { canStart: true, canWrite: false, isReadOnly: false };
+const mayAll = { ...mayStart, canWrite: true };
+const actionsOf = (row: VmRow, rights = mayStart) => offersOf(row, rights).map(({ action }) => action);
 
 test('what can be done follows from what the VM is', () => {
-  assert.deepEqual(actionsOf(running), ['stop', 'pause', 'softreboot', 'reset']);
-  assert.deepEqual(actionsOf(paused), ['stop', 'unpause', 'softreboot', 'reset']);
-  assert.deepEqual(actionsOf(scheduling), ['stop']);
+  assert.deepEqual(actionsOf(running), ['stop', 'restart', 'pause', 'softreboot', 'reset']);
+  assert.deepEqual(actionsOf(paused), ['stop', 'restart', 'unpause', 'softreboot', 'reset']);
+  assert.deepEqual(actionsOf(scheduling), ['stop', 'restart']);
   assert.deepEqual(actionsOf(stopped), ['start']);
   assert.deepEqual(actionsOf(ended), ['start']);
 });
 
 test('a server that may not start and stop offers neither', () => {
-  assert.deepEqual(actionsOf(running, false), ['pause', 'softreboot', 'reset']);
-  assert.deepEqual(actionsOf(stopped, false), []);
+  const rights = { ...mayStart, canStart: false };
+  assert.deepEqual(actionsOf(running, rights), ['pause', 'softreboot', 'reset']);
+  assert.deepEqual(actionsOf(stopped, rights), []);
+});
+
+test('who may write is offered a clone and a delete of a VM, not of an instance alone; who may only look, nothing', () => {
+  assert.deepEqual(actionsOf(stopped, mayAll), ['start', 'clone', 'delete']);
+  assert.deepEqual(actionsOf(alone, mayAll), ['stop', 'pause', 'softreboot', 'reset']);
+  for (const row of [running, stopped, alone]) assert.deepEqual(actionsOf(row, { ...mayAll, isReadOnly: true }), []);
+});
+
+test('a VM that is not started again by itself is not restarted', () => {
+  for (const runStrategy of ['Once', 'Halted']) {
+    assert.ok(!actionsOf({ ...running, runStrategy }).includes('restart'), runStrategy);
+  }
 });
 
 test('an instance without a VM can be stopped, with a warning, and not started again', () => {
-  const [stop] = offersOf(alone, true);
+  const [stop] = offersOf(alone, mayStart);
   assert.match(stop?.question ?? '', /cannot be started again/);
   assert.equal(stop?.isHarsh, true);
   assert.deepEqual(actionsOf({ ...alone, vmi: { uid: 'u', phase: 'Failed', paused: false } }), []);
 });
 
 test('what loses something is asked about, what does not is not', () => {
-  const asked = offersOf(running, true).filter(({ question }) => question !== undefined);
+  const asked = offersOf(running, mayStart).filter(({ question }) => question !== undefined);
   assert.deepEqual(
     asked.map(({ action }) => action),
-    ['stop', 'softreboot', 'reset'],
+    ['stop', 'restart', 'softreboot', 'reset'],
   );
   assert.deepEqual(
     asked.filter(({ isHarsh }) => isHarsh).map(({ action }) => action),
@@ -118,4 +135,57 @@ test('all words that are looked for are in name, namespace, status, address or s
 test('a summary counts statuses, most frequent first', () => {
   assert.equal(summary([stopped, running, paused, running]), '2 Running, 1 Stopped, 1 Paused');
   assert.equal(summary([]), '');
+});
+
+const names = (rows: readonly VmRow[]) => rows.map(({ name }) => name);
+
+test('what has failed is first, and each column sorts both ways; equal ones are by name', () => {
+  const rows = [
+    vmRow('b', { createdAt: '2026-01-02T00:00:00Z', memoryBytes: 1, cpus: 1 }),
+    vmRow('a', { createdAt: '2026-01-01T00:00:00Z', memoryBytes: 2, cpus: 1 }),
+    vmRow('c', { status: 'CrashLoopBackOff', createdAt: '2026-01-03T00:00:00Z' }),
+    vmRow('d', {
+      status: 'Paused',
+      createdAt: '2026-01-03T00:00:00Z',
+      vmi: { uid: 'u', phase: 'Running', paused: true },
+    }),
+  ];
+  const order = (by: OrderKey, isReversed = false) => names(byOrder([...rows], { by, isReversed })).join('');
+  assert.equal(names(byOrder([...rows], usualOrder)).join(''), 'cabd');
+  assert.deepEqual(
+    (['name', 'status', 'guest', 'size', 'age'] as const).map((by) => [by, order(by), order(by, true)]),
+    [
+      ['name', 'abcd', 'dcba'],
+      ['status', 'cdab', 'badc'],
+      ['guest', 'abcd', 'dcba'],
+      ['size', 'abcd', 'dcba'],
+      ['age', 'cdba', 'abdc'],
+    ],
+  );
+});
+
+test('the same column again turns the order round, another one begins forwards', () => {
+  const once = nextOrder(usualOrder, 'name');
+  assert.deepEqual(once, { by: 'name', isReversed: false });
+  assert.deepEqual(nextOrder(once, 'name'), { by: 'name', isReversed: true });
+  assert.deepEqual(nextOrder({ by: 'name', isReversed: true }, 'age'), { by: 'age', isReversed: false });
+});
+
+test('why there is no console: not started, on its way, failed with its reason; nothing where there is a guest', () => {
+  assert.equal(absenceOf(running), undefined);
+  assert.equal(absenceOf(stopped), 'vm does not run.');
+  assert.equal(absenceOf(scheduling), 'vm does not run yet: Starting. It is shown here as soon as it does.');
+  const conditions = [{ type: 'Synchronized', status: 'False' as const, message: 'no such disk' }];
+  const failed = vmRow('vm', {
+    status: 'ErrImagePull',
+    conditions,
+    vmi: { uid: 'u', phase: 'Scheduling', paused: false },
+  });
+  assert.equal(absenceOf(failed), 'vm does not run: ErrImagePull. No such disk.');
+});
+
+test('a size is said as far as it is known', () => {
+  assert.equal(sizeText(vmRow('vm', { cpus: 2, memoryBytes: 2 ** 30 })), '2 CPUs, 1.0 GiB');
+  assert.equal(sizeText(vmRow('vm', { cpus: 1 })), '1 CPU');
+  assert.equal(sizeText(running), '');
 });

@@ -1,0 +1,440 @@
+import type { ComponentChildren } from 'preact';
+import { useState } from 'preact/hooks';
+import { fileSize } from '../file-size.ts';
+import type { Offers } from './new-view.tsx';
+import type { FieldProblem } from './refusal.ts';
+import { cloudConfig, fieldAt, type VmForm } from './vm-form.ts';
+
+interface VmFormProps {
+  readonly form: VmForm;
+  readonly offers: Offers;
+  readonly problems: readonly FieldProblem[];
+  readonly claimSize: string;
+  /** The claim of its disk is not there yet. */
+  readonly makesClaim: boolean;
+  readonly onChange: (fields: Partial<VmForm>) => void;
+  readonly onClaimSize: (size: string) => void;
+}
+
+/** A VM in fields. */
+export function VmFormView(props: VmFormProps) {
+  return (
+    <div class="form">
+      <Naming {...props} />
+      <Sizing {...props} />
+      <Booting {...props} />
+      <Disk {...props} />
+      <Access {...props} />
+    </div>
+  );
+}
+
+function Naming({ form, offers, problems, onChange }: VmFormProps) {
+  return (
+    <fieldset class="card">
+      <legend>Machine</legend>
+      <Field id="name" label="Name" problem={problemOf(problems, 'name')}>
+        {(a11y) => (
+          <input
+            {...a11y}
+            required
+            autocomplete="off"
+            spellcheck={false}
+            autocapitalize="off"
+            value={form.name}
+            onInput={({ currentTarget }) => onChange({ name: currentTarget.value.trim() })}
+          />
+        )}
+      </Field>
+      <Field id="namespace" label="Namespace" problem={problemOf(problems, 'namespace')}>
+        {(a11y) => (
+          <Choice
+            a11y={a11y}
+            value={form.namespace}
+            options={offers.namespaces}
+            onChange={(namespace) => onChange({ namespace })}
+          />
+        )}
+      </Field>
+      <label class="check">
+        <input
+          type="checkbox"
+          checked={form.isStarted}
+          onChange={({ currentTarget }) => onChange({ isStarted: currentTarget.checked })}
+        />
+        Start it, and start it again when it ends
+      </label>
+    </fieldset>
+  );
+}
+
+function Sizing({ form, offers, problems, onChange }: VmFormProps) {
+  const isOwn = form.instancetype === '';
+  return (
+    <fieldset class="card">
+      <legend>Size</legend>
+      {(offers.instancetypes.length > 0 || !isOwn) && (
+        <Field id="instancetype" label="Instance type" problem={problemOf(problems, 'instancetype')}>
+          {(a11y) => (
+            <Choice
+              a11y={a11y}
+              value={form.instancetype}
+              options={['', ...offers.instancetypes]}
+              none="its own CPUs and memory"
+              onChange={(instancetype) => onChange({ instancetype })}
+            />
+          )}
+        </Field>
+      )}
+      {(offers.preferences.length > 0 || form.preference !== '') && (
+        <Field id="preference" label="Preference" problem={problemOf(problems, 'preference')}>
+          {(a11y) => (
+            <Choice
+              a11y={a11y}
+              value={form.preference}
+              options={['', ...offers.preferences]}
+              none="none"
+              onChange={(preference) => onChange({ preference })}
+            />
+          )}
+        </Field>
+      )}
+      {isOwn && (
+        <>
+          <Field id="cores" label="CPUs" problem={problemOf(problems, 'cores')}>
+            {(a11y) => (
+              <input
+                {...a11y}
+                type="number"
+                min={1}
+                value={form.cores}
+                onInput={({ currentTarget }) => onChange({ cores: currentTarget.value })}
+              />
+            )}
+          </Field>
+          <Field id="memory" label="Memory" hint="512Mi, 4Gi" problem={problemOf(problems, 'memory')}>
+            {(a11y) => (
+              <input
+                {...a11y}
+                autocomplete="off"
+                spellcheck={false}
+                value={form.memory}
+                onInput={({ currentTarget }) => onChange({ memory: currentTarget.value.trim() })}
+              />
+            )}
+          </Field>
+        </>
+      )}
+      <Field id="network" label="Network" problem="">
+        {(a11y) => (
+          <select
+            {...a11y}
+            value={form.network}
+            onChange={({ currentTarget }) => onChange({ network: currentTarget.value === 'none' ? 'none' : 'pod' })}>
+            <option value="pod">Pod network (masquerade)</option>
+            <option value="none">None</option>
+          </select>
+        )}
+      </Field>
+    </fieldset>
+  );
+}
+
+const sources = {
+  image: 'An image of this node',
+  iso: 'An ISO image, which installs onto a disk',
+  claim: 'A claim that has a system',
+} as const;
+
+function Booting({ form, offers, problems, onChange }: VmFormProps) {
+  const images = offers.images.filter(
+    ({ boots }) => boots === 'disk' || (boots === 'kernel' && form.source === 'image'),
+  );
+  return (
+    <fieldset class="card">
+      <legend>Boots from</legend>
+      <Field id="source" label="Source" problem="">
+        {(a11y) => (
+          <select
+            {...a11y}
+            value={form.source}
+            onChange={({ currentTarget }) => onChange(sourceChange(form, currentTarget.value))}>
+            {Object.entries(sources).map(([value, text]) => (
+              <option key={value} value={value}>
+                {text}
+              </option>
+            ))}
+          </select>
+        )}
+      </Field>
+      {form.source === 'claim' ? (
+        <Field id="claim" label="Claim" problem={problemOf(problems, 'claim')}>
+          {(a11y) => (
+            <Suggested
+              a11y={a11y}
+              value={form.claim}
+              options={offers.claims}
+              onChange={(claim) => onChange({ claim })}
+            />
+          )}
+        </Field>
+      ) : (
+        <Field
+          id="image"
+          label={form.source === 'iso' ? 'ISO image' : 'Image'}
+          hint={imageHint(form, offers)}
+          problem={problemOf(problems, 'image')}>
+          {(a11y) => (
+            <Suggested
+              a11y={a11y}
+              value={form.image}
+              options={images.map(({ reference }) => reference)}
+              onChange={(image) => onChange({ image })}
+            />
+          )}
+        </Field>
+      )}
+      <Field id="firmware" label="Firmware" problem={problemOf(problems, 'firmware')}>
+        {(a11y) => (
+          <select
+            {...a11y}
+            value={form.firmware}
+            onChange={({ currentTarget }) => onChange({ firmware: currentTarget.value === 'efi' ? 'efi' : 'bios' })}>
+            <option value="bios">BIOS</option>
+            <option value="efi">EFI</option>
+          </select>
+        )}
+      </Field>
+    </fieldset>
+  );
+}
+
+/** What is installed is to be there afterwards. */
+function sourceChange(form: VmForm, value: string): Partial<VmForm> {
+  const source = value === 'iso' || value === 'claim' ? value : 'image';
+  const needsDisk = source === 'iso' && form.disk === 'none';
+  return { source, ...(needsDisk && { disk: 'claim', diskClaim: `${form.name}-disk` }) };
+}
+
+function imageHint({ image, source }: VmForm, { images }: Offers): string {
+  if (images.length === 0) return 'There is no image on this node yet: upload one.';
+  const found = images.find(({ reference }) => reference === image);
+  if (!found) return image === '' ? '' : 'This image is not on the node yet: the machine waits for it.';
+  const kept = source === 'image' ? '; what is changed on it is lost when the machine stops' : '';
+  return `${fileSize(found.sizeBytes)}${found.boots === 'kernel' ? ', a kernel with its RAM disk' : ''}${kept}`;
+}
+
+function Disk({ form, offers, claimSize, makesClaim, onChange, onClaimSize }: VmFormProps) {
+  return (
+    <fieldset class="card">
+      <legend>Disk</legend>
+      <Field id="disk" label="Kind" problem="">
+        {(a11y) => (
+          <select
+            {...a11y}
+            value={form.disk}
+            onChange={({ currentTarget }) => onChange(diskChange(form, currentTarget.value))}>
+            <option value="none">None</option>
+            <option value="claim">Kept: a claim</option>
+            <option value="scratch">Scratch: empty at each start</option>
+          </select>
+        )}
+      </Field>
+      {form.disk === 'scratch' && (
+        <Field id="disk-size" label="Size" hint="2Gi" problem="">
+          {(a11y) => (
+            <input
+              {...a11y}
+              value={form.diskSize}
+              onInput={({ currentTarget }) => onChange({ diskSize: currentTarget.value.trim() })}
+            />
+          )}
+        </Field>
+      )}
+      {form.disk === 'claim' && (
+        <Field id="disk-claim" label="Claim" problem="">
+          {(a11y) => (
+            <Suggested
+              a11y={a11y}
+              value={form.diskClaim}
+              options={offers.claims}
+              onChange={(diskClaim) => onChange({ diskClaim })}
+            />
+          )}
+        </Field>
+      )}
+      {makesClaim && (
+        <Field id="claim-size" label="Size of the new claim" hint="10Gi" problem="">
+          {(a11y) => (
+            <input
+              {...a11y}
+              value={claimSize}
+              onInput={({ currentTarget }) => onClaimSize(currentTarget.value.trim())}
+            />
+          )}
+        </Field>
+      )}
+    </fieldset>
+  );
+}
+
+function diskChange({ name }: VmForm, value: string): Partial<VmForm> {
+  if (value === 'claim') return { disk: 'claim', diskClaim: `${name || 'machine'}-disk` };
+  return value === 'scratch' ? { disk: 'scratch', diskSize: '2Gi' } : { disk: 'none' };
+}
+
+const nobody = { user: '', password: '', key: '' };
+
+/** Fields for what most want, which write the text that cloud-init reads; the text itself for the rest. */
+function Access({ form, onChange }: VmFormProps) {
+  const [login, setLogin] = useState(nobody);
+  const isByHand = form.userData !== cloudConfig(login);
+  const change = (fields: Partial<typeof nobody>) => {
+    const changed = { ...login, ...fields };
+    setLogin(changed);
+    onChange({ userData: cloudConfig(changed) });
+  };
+  return (
+    <fieldset class="card">
+      <legend>Access (cloud-init)</legend>
+      {isByHand ? (
+        <p class="hint">
+          The user data below is written by hand.{' '}
+          <button type="button" onClick={() => change({})}>
+            Begin anew
+          </button>
+        </p>
+      ) : (
+        <>
+          <Field id="login-user" label="User" problem="">
+            {(a11y) => (
+              <input
+                {...a11y}
+                autocomplete="off"
+                value={login.user}
+                onInput={({ currentTarget }) => change({ user: currentTarget.value })}
+              />
+            )}
+          </Field>
+          <Field id="login-password" label="Password" problem="">
+            {(a11y) => (
+              <input
+                {...a11y}
+                type="password"
+                autocomplete="new-password"
+                value={login.password}
+                onInput={({ currentTarget }) => change({ password: currentTarget.value })}
+              />
+            )}
+          </Field>
+          <Field id="login-key" label="SSH public keys" hint="one a line" problem="">
+            {(a11y) => (
+              <textarea
+                {...a11y}
+                class="code"
+                rows={2}
+                spellcheck={false}
+                value={login.key}
+                onInput={({ currentTarget }) => change({ key: currentTarget.value })}
+              />
+            )}
+          </Field>
+        </>
+      )}
+      <Field id="user-data" label="User data" problem="">
+        {(a11y) => (
+          <textarea
+            {...a11y}
+            class="code"
+            rows={5}
+            spellcheck={false}
+            value={form.userData}
+            onInput={({ currentTarget }) => onChange({ userData: currentTarget.value })}
+          />
+        )}
+      </Field>
+    </fieldset>
+  );
+}
+
+/** Of an input: what names it, and what says what is wrong with it. */
+interface A11y {
+  readonly id: string;
+  readonly 'aria-invalid': boolean;
+  readonly 'aria-describedby': string;
+}
+
+interface FieldProps {
+  readonly id: string;
+  readonly label: string;
+  readonly hint?: string;
+  /** Empty: nothing is wrong. */
+  readonly problem: string;
+  readonly children: (a11y: A11y) => ComponentChildren;
+}
+
+function Field({ id, label, hint = '', problem, children }: FieldProps) {
+  const field = `new-${id}`;
+  return (
+    <div class="field">
+      <label for={field}>{label}</label>
+      {children({ id: field, 'aria-invalid': problem !== '', 'aria-describedby': `${field}-note` })}
+      <p id={`${field}-note`} class={problem === '' ? 'hint' : 'is-bad'}>
+        {problem || hint}
+      </p>
+    </div>
+  );
+}
+
+function problemOf(problems: readonly FieldProblem[], field: keyof VmForm): string {
+  return problems
+    .filter((each) => fieldAt(each.field) === field)
+    .map(({ message }) => message)
+    .join(' ');
+}
+
+interface ChoiceProps {
+  readonly a11y: A11y;
+  readonly value: string;
+  readonly options: readonly string[];
+  /** For the empty one. */
+  readonly none?: string;
+  readonly onChange: (value: string) => void;
+}
+
+/** One of them; what is chosen is one of them, too, whatever it is. */
+function Choice({ a11y, value, options, none = '', onChange }: ChoiceProps) {
+  const all = options.includes(value) ? options : [value, ...options];
+  return (
+    <select {...a11y} value={value} onChange={({ currentTarget }) => onChange(currentTarget.value)}>
+      {all.map((option) => (
+        <option key={option} value={option}>
+          {option === '' ? none : option.slice(option.indexOf('/') + 1)}
+        </option>
+      ))}
+    </select>
+  );
+}
+
+/** Any text; these are offered. */
+function Suggested({ a11y, value, options, onChange }: ChoiceProps) {
+  const list = `${a11y.id}-list`;
+  return (
+    <>
+      <input
+        {...a11y}
+        list={list}
+        autocomplete="off"
+        spellcheck={false}
+        autocapitalize="off"
+        value={value}
+        onInput={({ currentTarget }) => onChange(currentTarget.value.trim())}
+      />
+      <datalist id={list}>
+        {options.map((option) => (
+          <option key={option} value={option} />
+        ))}
+      </datalist>
+    </>
+  );
+}
