@@ -12,7 +12,7 @@ import { type ScreenDeps, ScreenSession, type ScreenState } from './screen-sessi
 import { screenshot, streamUrl, type Vm, whyRefused } from './server-calls.ts';
 import { Stream, type StreamState } from './stream.ts';
 import { StreamPanel } from './stream-panel.tsx';
-import { type Stroke, screenKeys, typingOf } from './typing.ts';
+import { type Stroke, screenKeys, typingOf, typingProblem } from './typing.ts';
 import { messageOf } from './words.ts';
 
 class Screen extends Stream {
@@ -152,16 +152,7 @@ export function ScreenPanel({ state, vm, row }: StreamSideProps) {
   );
 }
 
-const maxTyped = 4_000;
 const screenshotMs = 20_000;
-
-/** Why a text cannot be typed; empty: it can. */
-export function typingProblem(text: string): string {
-  const { strokes, missing } = typingOf(text);
-  if (strokes.length > maxTyped) return `${strokes.length} keys are too many for a keyboard: at most ${maxTyped}.`;
-  if (missing.length === 0) return '';
-  return `A keyboard of the United States has no key for ${missing.slice(0, 10).join(' ')}: take it out.`;
-}
 
 function Controls({ state, vm, row, stream }: StreamSideProps & { readonly stream: Screen }) {
   const take = () =>

@@ -66,6 +66,16 @@ export function typingOf(text: string): Typing {
   return { strokes, missing: [...missing] };
 }
 
+const maxTyped = 4_000;
+
+/** Why a text cannot be typed; empty: it can. */
+export function typingProblem(text: string): string {
+  const { strokes, missing } = typingOf(text);
+  if (strokes.length > maxTyped) return `${strokes.length} keys are too many for a keyboard: at most ${maxTyped}.`;
+  if (missing.length === 0) return '';
+  return `A keyboard of the United States has no key for ${missing.slice(0, 10).join(' ')}: take it out.`;
+}
+
 /** Bytes that a terminal sends for keys that a telephone has not got. */
 export const terminalKeys: readonly (readonly [label: string, says: string, sends: string])[] = [
   ['Esc', 'Escape', '\u001b'],

@@ -10,8 +10,9 @@ import { LogsPanel } from './logs-panel.tsx';
 import { OverviewPanel } from './overview-panel.tsx';
 import { keyOfRow, type PageState } from './page-state.ts';
 import { type VmRoute, type VmTab, vmHref, vmTabLabels, vmTabs } from './route.ts';
-import { notesOf, noteText, statusOf, toneOf } from './row-model.ts';
+import { statusOf, toneOf } from './row-model.ts';
 import { ScreenPanel } from './screen-panel.tsx';
+import { Trouble } from './trouble.tsx';
 
 /** With a parser of YAML, which nothing else needs. */
 const YamlPanel = lazily(() => import('./yaml-panel.tsx').then(({ YamlPanel: found }) => found));
@@ -54,19 +55,6 @@ export function VmView({ state, route }: VmViewProps) {
       </nav>
       <Panel state={state} route={route} row={row} />
     </section>
-  );
-}
-
-/** On every side of it. */
-export function Trouble({ row }: { readonly row: VmRow }) {
-  const notes = notesOf(row).map(noteText);
-  return (
-    <div class="notice is-trouble" role="status">
-      <span>
-        <strong>{statusOf(row)}</strong>
-        {notes.length > 0 && `: ${notes.join(' ')}`}
-      </span>
-    </div>
   );
 }
 
