@@ -1,30 +1,21 @@
 const label = '[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?';
 const name = `${label}(?:\\.${label}){0,8}`;
-const within = (kind: string) => `namespaces/${label}/${kind}`;
-const vms = `apis/kubevirt\\.io/v1/${within('virtualmachines')}`;
-const vmis = `apis/kubevirt\\.io/v1/${within('virtualmachineinstances')}`;
-const types = 'virtualmachine(?:cluster)?(?:instancetypes|preferences)';
-const claims = `api/v1/${within('persistentvolumeclaims')}`;
+const kubevirt = `/apis/kubevirt\\.io/v1/namespaces/${label}`;
+const core = `/api/v1/namespaces/${label}`;
+const types = `/apis/instancetype\\.kubevirt\\.io/v1beta1/(?:namespaces/${label}/)?virtualmachine(?:cluster)?`;
 
 /** What the page asks the Kubernetes API for, by method, and no more: VMs, what they are made of, what is known of them. */
 const routes: Readonly<Record<string, readonly RegExp[]>> = {
-  GET: patterns([
-    `${vms}(?:/${name})?`,
-    `${vmis}/${name}`,
-    'api/v1/namespaces',
-    `api/v1/${within('events')}`,
-    `api/v1/${within('pods')}(?:/${name}/log)?`,
-    claims,
-    `apis/instancetype\\.kubevirt\\.io/v1beta1/(?:namespaces/${label}/)?${types}`,
-  ]),
-  POST: patterns([vms, claims]),
-  PUT: patterns([`${vms}/${name}`]),
-  DELETE: patterns([`${vms}/${name}`, `${vmis}/${name}`]),
+  GET: [
+    new RegExp(`^${kubevirt}/(?:virtualmachines(?:/${name})?|virtualmachineinstances/${name})$`),
+    new RegExp(`^${core}/(?:events|persistentvolumeclaims|pods(?:/${name}/log)?)$`),
+    new RegExp(`^${types}(?:instancetypes|preferences)$`),
+    /^\/api\/v1\/namespaces$/,
+  ],
+  POST: [new RegExp(`^${kubevirt}/virtualmachines$`), new RegExp(`^${core}/persistentvolumeclaims$`)],
+  PUT: [new RegExp(`^${kubevirt}/virtualmachines/${name}$`)],
+  DELETE: [new RegExp(`^${kubevirt}/virtualmachine(?:instance)?s/${name}$`)],
 };
-
-function patterns(texts: readonly string[]): readonly RegExp[] {
-  return texts.map((text) => new RegExp(`^/${text}$`));
-}
 
 /** No `watch` and no `follow`: an answer ends. */
 const parameters: ReadonlySet<string> = new Set([

@@ -32,7 +32,7 @@ export function cloneOf(original: VirtualMachine, name: string): Clone {
   spec.runStrategy = 'Halted';
   for (const matcher of [spec.instancetype, spec.preference]) dropFrom(matcher, 'revisionName');
   const old = metadata.name;
-  rename(spec.template.metadata?.labels, old, name);
+  relabel(spec.template.metadata?.labels, old, name);
   const template = spec.template.spec as unknown as Values;
   if (template.hostname === old) delete template.hostname;
   dropIdentity(fieldsOf(template.domain));
@@ -54,7 +54,7 @@ function dropFrom(holder: unknown, name: string): void {
   if (typeof holder === 'object' && holder !== null) delete (holder as Values)[name];
 }
 
-function rename(labels: Record<string, string> | undefined, old: string, name: string): void {
+function relabel(labels: Record<string, string> | undefined, old: string, name: string): void {
   for (const [key, value] of Object.entries(labels ?? {})) if (labels && value === old) labels[key] = name;
 }
 

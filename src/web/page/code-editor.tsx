@@ -23,6 +23,7 @@ export function CodeEditor({ label, text, isReadOnly, problem, onChange }: CodeE
   const go = (line: number) => field.current && select(field.current, line);
   return (
     <div class="code-editor">
+      {problem && <Problem problem={problem} text={text} onGo={go} />}
       <textarea
         ref={field}
         class="code"
@@ -35,7 +36,6 @@ export function CodeEditor({ label, text, isReadOnly, problem, onChange }: CodeE
         value={text}
         onInput={({ currentTarget }) => onChange(currentTarget.value)}
       />
-      {problem && <Problem problem={problem} text={text} onGo={go} />}
     </div>
   );
 }

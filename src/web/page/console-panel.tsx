@@ -15,9 +15,12 @@ import type { GuestTerminal } from './terminal.ts';
 import { terminalKeys } from './typing.ts';
 import { count } from './words.ts';
 
+const narrow = '(max-width: 46rem)';
+
 class Console extends Stream {
   readonly isReadAloud = signal(false);
-  readonly fillsWindow = signal(false);
+  /** 80 columns of a telephone are too small to read. */
+  readonly fillsWindow = signal(matchMedia(narrow).matches);
   readonly size = signal(serialSize);
   #terminal: GuestTerminal | undefined;
 
@@ -161,9 +164,13 @@ function Controls({ stream }: { readonly stream: Console }) {
 function SizeHint({ stream }: { readonly stream: Console }) {
   const { columns, rows } = stream.size.value;
   if (!stream.fillsWindow.value) return null;
+  const command = `stty cols ${columns} rows ${rows}`;
   return (
     <p class="hint">
-      The guest does not know this size. Tell it there: <code>{`stty cols ${columns} rows ${rows}`}</code>
+      The guest does not know this size. Tell it there: <code>{command}</code>{' '}
+      <button type="button" disabled={stream.role !== 'writer'} onClick={() => stream.type(`${command}\r`)}>
+        Type it
+      </button>
     </p>
   );
 }

@@ -15,7 +15,10 @@ export interface EventLine {
 
 /** Newest first. Total: whatever is written in them. */
 export function eventLines(events: readonly EventObject[]): readonly EventLine[] {
-  return events.map(lineOf).sort((one, other) => Date.parse(other.at) - Date.parse(one.at) || 0);
+  const written = ({ metadata }: EventObject) => Number(metadata.resourceVersion) || 0;
+  // Of those of one second the one that was written last is first.
+  const byWrite = [...events].sort((one, other) => written(other) - written(one));
+  return byWrite.map(lineOf).sort((one, other) => Date.parse(other.at) - Date.parse(one.at) || 0);
 }
 
 function lineOf({ metadata, type, reason, message, count, involvedObject, ...times }: EventObject): EventLine {

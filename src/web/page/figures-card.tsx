@@ -2,7 +2,15 @@ import { useLayoutEffect } from 'preact/hooks';
 import type { GuestFigures } from '../../api/index.ts';
 import type { VmRow } from '../rows.ts';
 import { Card, Nothing } from './elements.tsx';
-import { FigureHistory, type FigurePoint, type Graph, graphSlots, graphsOf, linePath } from './figures-model.ts';
+import {
+  FigureHistory,
+  type FigurePoint,
+  type Graph,
+  graphsOf,
+  linePath,
+  slotsFor,
+  spanText,
+} from './figures-model.ts';
 import { useOwned } from './owned.ts';
 import { Poll, Polled } from './polled.tsx';
 import { figuresOf, type Vm } from './server-calls.ts';
@@ -40,15 +48,22 @@ export function Graphs({ figures: { points, last } }: { readonly figures: Figure
   return (
     <div class="graphs">
       {graphsOf(points, last).map((graph) => (
-        <GraphView key={graph.title} graph={graph} />
+        <GraphView key={graph.title} graph={graph} slots={slotsFor(points)} span={spanText(points)} />
       ))}
     </div>
   );
 }
 
-const size = { width: 300, height: 60, slots: graphSlots };
+const size = { width: 300, height: 60 };
 
-function GraphView({ graph: { title, lines, top, text } }: { readonly graph: Graph }) {
+interface GraphProps {
+  readonly graph: Graph;
+  readonly slots: number;
+  /** Of its left edge. */
+  readonly span: string;
+}
+
+function GraphView({ graph: { title, lines, top, text }, slots, span }: GraphProps) {
   const now = lines.map(({ label, values }) => {
     const value = values.at(-1);
     return { label, text: value === undefined ? '–' : text(value) };
@@ -70,11 +85,11 @@ function GraphView({ graph: { title, lines, top, text } }: { readonly graph: Gra
         role="img"
         aria-label={`${title}: ${said}`}>
         {lines.map(({ label, values }, at) => (
-          <path key={label} class={`is-line-${at}`} d={linePath(values, top, size)} />
+          <path key={label} class={`is-line-${at}`} d={linePath(values, top, { ...size, slots })} />
         ))}
       </svg>
       <p class="scale" aria-hidden="true">
-        <span>10 min ago</span>
+        <span>{span}</span>
         <span>top: {text(top)}</span>
         <span>now</span>
       </p>

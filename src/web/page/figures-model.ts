@@ -1,4 +1,5 @@
 import type { GuestFigures } from '../../api/index.ts';
+import { durationText } from '../duration.ts';
 import { fileSize } from '../file-size.ts';
 
 /** What the guest used at one time, or between it and the time before. */
@@ -157,4 +158,14 @@ function rounded(value: number): number {
   return Math.round(value * 10) / 10;
 }
 
-export const graphSlots = maxPoints;
+/** A minute at first, more as time goes by. */
+export function slotsFor(points: readonly FigurePoint[]): number {
+  return Math.max(21, points.length);
+}
+
+/** How long ago the left edge of a graph is. */
+export function spanText(points: readonly FigurePoint[]): string {
+  const [first, last] = [points[0], points.at(-1)];
+  const tookMs = first && last ? last.atMs - first.atMs : 0;
+  return `${durationText(Math.max(60_000, tookMs))} ago`;
+}

@@ -25,7 +25,7 @@ class Upload {
   choose(file: File | undefined): void {
     this.file.value = file;
     this.state.value = { kind: 'idle' };
-    if (file) this.reference.value = referenceFor(file.name);
+    this.reference.value = file ? referenceFor(file.name) : '';
   }
 
   /** Gives whether it is there. */

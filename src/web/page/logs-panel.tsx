@@ -120,7 +120,8 @@ export function Log({ name, answer: { sources, shown, text }, onChoose }: LogPro
 }
 
 /** Colours and moves of a terminal are none here. */
-const [escapeSign, controls] = ['\\x1b', '\\0-\\x08\\x0b-\\x1f\\x7f-\\x9f'];
+const escapeSign = '\\x1b';
+const controls = '\\0-\\x08\\x0b-\\x1f\\x7f-\\x9f';
 const terminalCodes = new RegExp(`${escapeSign}\\[[0-9;?]*[ -/]*[@-~]`, 'g');
 const unseen = new RegExp(`[${controls}]`, 'g');
 

@@ -1,7 +1,6 @@
 import { batch, computed, signal } from '@preact/signals';
 import { useLayoutEffect } from 'preact/hooks';
 import type { VirtualMachine } from '../../api/index.ts';
-import type { ImageRow } from '../rows.ts';
 import { cloneOf } from './clone-model.ts';
 import { CodeEditor, Problem, type TextProblem } from './code-editor.tsx';
 import { Nothing } from './elements.tsx';
@@ -10,20 +9,10 @@ import { useOwned } from './owned.ts';
 import { keyOfRow, type PageState } from './page-state.ts';
 import { type NewRoute, vmHref } from './route.ts';
 import { CallError, listImages } from './server-calls.ts';
-import { claimToMake, fieldAt, formOf, newVm, type VmForm, withForm } from './vm-form.ts';
+import { claimToMake, fieldAt, formOf, newVm, type Offers, type VmForm, withForm } from './vm-form.ts';
 import { VmFormView } from './vm-form-view.tsx';
 import { messageOf } from './words.ts';
 import { parseYaml, yamlText } from './yaml-text.ts';
-
-/** What there is to choose from. */
-export interface Offers {
-  readonly images: readonly ImageRow[];
-  readonly namespaces: readonly string[];
-  readonly claims: readonly string[];
-  /** `Kind/name` */
-  readonly instancetypes: readonly string[];
-  readonly preferences: readonly string[];
-}
 
 const none: Offers = { images: [], namespaces: ['default'], claims: [], instancetypes: [], preferences: [] };
 
@@ -262,6 +251,7 @@ function Machine({ machine }: { readonly machine: NewMachine }) {
         />
       ) : (
         <>
+          {problem.value && <Problem problem={elsewhere(problem.value)} text="" onGo={() => undefined} />}
           <VmFormView
             form={form.value}
             offers={offers.value}
@@ -273,7 +263,6 @@ function Machine({ machine }: { readonly machine: NewMachine }) {
               claimSize.value = size;
             }}
           />
-          {problem.value && <Problem problem={elsewhere(problem.value)} text="" onGo={() => undefined} />}
         </>
       )}
       {claim.value && (

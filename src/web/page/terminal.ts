@@ -2,7 +2,8 @@ import { FitAddon } from '@xterm/addon-fit';
 import { Terminal } from '@xterm/xterm';
 import { serialSize } from './console-session.ts';
 
-const fontPx = { smallest: 6, usual: 14, largest: 20 };
+const fontPx = { smallest: 6, narrow: 12, usual: 14, largest: 20 };
+const narrowPx = 500;
 
 export interface GuestTerminalHandlers {
   /** What a person typed, and what the terminal answers to a guest's questions. */
@@ -15,6 +16,7 @@ export interface GuestTerminalHandlers {
 /** A terminal in the page. Fetched only when a console is opened. */
 export class GuestTerminal {
   readonly #terminal: Terminal;
+  readonly #parent: HTMLElement;
   readonly #fit = new FitAddon();
   readonly #observer: ResizeObserver;
   readonly #encoder = new TextEncoder();
@@ -34,6 +36,7 @@ export class GuestTerminal {
       theme: { background: '#10151c', foreground: '#dde5ee', cursor: '#7db4ff', selectionBackground: '#37506f' },
     });
     this.#terminal = terminal;
+    this.#parent = parent;
     terminal.loadAddon(this.#fit);
     terminal.open(parent);
     terminal.textarea?.setAttribute('aria-label', 'Serial console; Control Alt Escape leaves it');
@@ -110,7 +113,7 @@ export class GuestTerminal {
   #layOut(): void {
     const terminal = this.#terminal;
     if (this.#fillsWindow) {
-      terminal.options.fontSize = fontPx.usual;
+      terminal.options.fontSize = this.#parent.clientWidth < narrowPx ? fontPx.narrow : fontPx.usual;
       this.#fit.fit();
       return;
     }

@@ -1,9 +1,8 @@
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
 import { fileSize } from '../file-size.ts';
-import type { Offers } from './new-view.tsx';
 import type { FieldProblem } from './refusal.ts';
-import { cloudConfig, fieldAt, type VmForm } from './vm-form.ts';
+import { cloudConfig, fieldAt, type Offers, type VmForm } from './vm-form.ts';
 
 interface VmFormProps {
   readonly form: VmForm;

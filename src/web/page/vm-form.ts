@@ -27,6 +27,16 @@ export interface VmForm {
   readonly userData: string;
 }
 
+/** What there is to choose from. */
+export interface Offers {
+  readonly images: readonly ImageRow[];
+  readonly namespaces: readonly string[];
+  readonly claims: readonly string[];
+  /** `Kind/name` */
+  readonly instancetypes: readonly string[];
+  readonly preferences: readonly string[];
+}
+
 /** Names of the form's volumes. */
 const names = { root: 'root', iso: 'iso', disk: 'disk', cloudInit: 'cloudinit', network: 'default' } as const;
 const kernelFiles = { kernelPath: '/boot/vmlinuz', initrdPath: '/boot/initramfs.gz' };

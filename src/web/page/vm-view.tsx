@@ -1,3 +1,4 @@
+import { useLayoutEffect, useRef } from 'preact/hooks';
 import type { VmRow } from '../rows.ts';
 import { ActionButtons } from './action-buttons.tsx';
 import { ConsolePanel } from './console-panel.tsx';
@@ -28,6 +29,10 @@ interface VmViewProps {
 /** One VM: what it is, what can be done, and one of its sides. */
 export function VmView({ state, route }: VmViewProps) {
   const { namespace, name, tab } = route;
+  const tabs = useRef<HTMLElement>(null);
+  useLayoutEffect(() => {
+    tabs.current?.querySelector(`[data-tab=${tab}]`)?.scrollIntoView({ block: 'nearest', inline: 'center' });
+  }, [tab]);
   const row = state.row(keyOfRow(route));
   const status = row ? statusOf(row) : state.isLoaded.value ? 'Not here' : '';
   return (
@@ -43,11 +48,15 @@ export function VmView({ state, route }: VmViewProps) {
         {row && <ActionButtons class="vm-buttons" state={state} row={row} />}
       </div>
       {row && toneOf(row) === 'bad' && <Trouble row={row} />}
-      <nav class="tabs" aria-label={`Sides of ${name}`}>
+      <nav class="tabs" ref={tabs} aria-label={`Sides of ${name}`}>
         {vmTabs
           .filter((known) => state.hasApi.value || !ofApi.has(known))
           .map((known) => (
-            <a key={known} href={vmHref(route, known)} aria-current={known === tab ? 'page' : undefined}>
+            <a
+              key={known}
+              data-tab={known}
+              href={vmHref(route, known)}
+              aria-current={known === tab ? 'page' : undefined}>
               {icon(known)}
               {vmTabLabels[known]}
             </a>
