@@ -88,7 +88,7 @@ export interface VmList {
   /** There are figures of guests. */
   readonly figures?: true;
   /** Nothing may be changed by who looks. */
-  readonly readOnly?: true;
+  readonly lookOnly?: boolean;
   /** What does not work although the rows are as they are now, for people: the agent is away. */
   readonly notice?: string;
   /** Absent: there is only the one. */

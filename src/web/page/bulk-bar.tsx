@@ -67,7 +67,7 @@ function Column({ state, by }: { readonly state: PageState; readonly by: OrderKe
 
 /** Of those that are shown. */
 function SelectAll({ state, shown }: ListProps) {
-  if (state.rights.value.isReadOnly) return <span class="vm-select" />;
+  if (state.rights.value.isLookOnly) return <span class="vm-select" />;
   const keys = shown.map(keyOfRow);
   const selected = state.selected.value;
   const many = keys.filter((key) => selected.has(key)).length;

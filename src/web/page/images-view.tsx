@@ -67,7 +67,7 @@ export function ImagesView({ state }: { readonly state: PageState }) {
         <h1 tabindex={-1}>Images</h1>
       </div>
       <div class="why">
-        {!state.isReadOnly.value && <UploadCard state={state} onDone={() => void poll.again()} />}
+        {!state.isLookOnly.value && <UploadCard state={state} onDone={() => void poll.again()} />}
         <Card title="On this node">
           <Polled poll={poll} failureText={(error) => `The images cannot be listed: ${messageOf(error)}`}>
             {(images) => <Images images={images} />}

@@ -162,7 +162,7 @@ export function NewView({ state, route }: NewViewProps) {
       <div class="view-head">
         <h1 tabindex={-1}>{title}</h1>
       </div>
-      {state.isReadOnly.value ? (
+      {state.isLookOnly.value ? (
         <Nothing>You may look at machines, and make none.</Nothing>
       ) : (
         <NewBody state={state} machine={machine} />

@@ -32,9 +32,11 @@ function Node({ state, node }: NodeProps) {
       </div>
       <p class="node-load">{nodeLoad(name, state.sortedRows.value)}</p>
       {reason !== undefined && <p class="note">{reason}</p>}
-      <div class="node-buttons">
-        <NodeButtons state={state} node={node} />
-      </div>
+      {!state.isLookOnly.value && (
+        <div class="node-buttons">
+          <NodeButtons state={state} node={node} />
+        </div>
+      )}
     </li>
   );
 }

@@ -67,11 +67,11 @@ export class PageState {
   readonly hasImages = signal(false);
   readonly hasFigures = signal(false);
   /** Who looks may change nothing. */
-  readonly isReadOnly = signal(false);
+  readonly isLookOnly = signal(false);
   readonly rights = computed<Rights>(() => ({
-    canStart: this.canStart.value && !this.isReadOnly.value,
-    canWrite: this.hasApi.value && !this.isReadOnly.value,
-    isReadOnly: this.isReadOnly.value,
+    canStart: this.canStart.value && !this.isLookOnly.value,
+    canWrite: this.hasApi.value && !this.isLookOnly.value,
+    isLookOnly: this.isLookOnly.value,
   }));
   /** What does not work although the rows are as they are now. */
   readonly notice = signal<string | undefined>(undefined);
@@ -111,7 +111,7 @@ export class PageState {
       this.hasApi.value = more.kube === true;
       this.hasImages.value = more.images === true;
       this.hasFigures.value = more.figures === true;
-      this.isReadOnly.value = more.readOnly === true;
+      this.isLookOnly.value = more.lookOnly === true;
       this.notice.value = more.notice;
       this.nodes.value = nodes;
       this.#sayWhatMoved(rows);

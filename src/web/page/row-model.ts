@@ -25,7 +25,7 @@ export interface Rights {
   readonly canStart: boolean;
   /** The server passes on writes to the Kubernetes API. */
   readonly canWrite: boolean;
-  readonly isReadOnly: boolean;
+  readonly isLookOnly: boolean;
 }
 
 export interface ActionOffer {
@@ -116,7 +116,7 @@ export function noteText({ title, text }: Note): string {
 
 /** What can be done with it now. */
 export function offersOf(row: VmRow, rights: Rights, nodes: readonly NodeRow[] = []): readonly ActionOffer[] {
-  if (rights.isReadOnly) return [];
+  if (rights.isLookOnly) return [];
   return [...powerOffers(row, rights), ...guestOffers(row, nodes), ...objectOffers(row, rights)];
 }
 

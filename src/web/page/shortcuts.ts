@@ -51,7 +51,7 @@ function open(tab: VmTab): void {
 /** The VM in focus, or no longer. */
 function select(state: PageState): void {
   const key = document.activeElement?.closest<HTMLElement>('.vm')?.dataset.key;
-  if (key !== undefined && !state.rights.value.isReadOnly) state.select([key], !state.selected.value.has(key));
+  if (key !== undefined && !state.rights.value.isLookOnly) state.select([key], !state.selected.value.has(key));
 }
 
 function step(by: number): void {

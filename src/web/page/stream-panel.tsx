@@ -33,7 +33,7 @@ export function StreamPanel({ state: page, stream, row, ...more }: StreamPanelPr
   const leave = () => readOnlyBox.current?.focus();
   useLayoutEffect(() => {
     const hasNothing = () => newest.current !== undefined && absenceOf(newest.current) !== undefined;
-    if (page.isReadOnly.value) stream.isReadOnly.value = true;
+    if (page.isLookOnly.value) stream.isReadOnly.value = true;
     if (parent.current) void stream.start(parent.current, leave, hasNothing);
   }, [page, stream]);
   useLayoutEffect(() => stream.follow(row), [stream, row]);
@@ -52,7 +52,7 @@ export function StreamPanel({ state: page, stream, row, ...more }: StreamPanelPr
           id="read-only"
           label="Read only"
           is={isReadOnly}
-          onChange={(isChecked) => setReadOnly(isChecked || page.isReadOnly.value)}
+          onChange={(isChecked) => setReadOnly(isChecked || page.isLookOnly.value)}
           inputRef={readOnlyBox}
         />
         {controls}
@@ -61,7 +61,7 @@ export function StreamPanel({ state: page, stream, row, ...more }: StreamPanelPr
       <div class="notice" role="status" hidden={notice === ''}>
         <span>{notice}</span>
         {absence !== undefined && row && <StartButton state={page} row={row} />}
-        {stream.role === 'viewer' && !page.isReadOnly.value && (
+        {stream.role === 'viewer' && !page.isLookOnly.value && (
           <button type="button" class="primary" onClick={() => stream.take()}>
             Take over
           </button>

@@ -42,12 +42,12 @@ export abstract class Stream {
 
   follow(row: VmRow | undefined): void {
     const news = this.#followed.update(row, !this.isOver);
-    if (news.kind === 'another-guest') this.#session?.open();
+    if (news.kind === 'another-guest') this.#session?.open(this.isReadOnly.value);
     else if (news.kind === 'another-node') this.#session?.follow(`the virtual machine goes on at node ${news.node}`);
   }
 
   connect(): void {
-    this.#session?.open();
+    this.#session?.open(this.isReadOnly.value);
   }
 
   take(): void {

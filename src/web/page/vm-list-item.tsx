@@ -69,7 +69,7 @@ export class VmListItem extends Component<VmListItemProps> {
 /** Of its own, too: the line is not drawn anew because others are chosen. */
 function Select({ state, row }: Omit<VmListItemProps, 'thumbnails'>) {
   const key = keyOfRow(row);
-  if (state.rights.value.isReadOnly) return <span class="vm-select" />;
+  if (state.rights.value.isLookOnly) return <span class="vm-select" />;
   return (
     <input
       type="checkbox"

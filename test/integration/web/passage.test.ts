@@ -110,6 +110,20 @@ test('figures are the agent’s', async () => {
   assert.deepEqual(await (await ask('GET', '/api/figures/default/demo')).json(), { figures: 'default/demo' });
 });
 
+test('an agent that is away, or not ready, is told beside the list, which is as it is now', async () => {
+  const noticeOf = async () => {
+    const { notice } = (await (await ask('GET', '/api/vms')).json()) as { notice?: string };
+    return notice;
+  };
+  site.backend.nodes.set({ name: 'node1', agent: 'away', isCordoned: false });
+  assert.match((await noticeOf()) ?? '', /^the agent of node1 does not answer: machines that run go on/);
+  site.backend.nodes.set({ name: 'node1', agent: 'not-ready', reason: 'no libvirt', isCordoned: false });
+  assert.match((await noticeOf()) ?? '', /^the agent of node1 is not ready \(no libvirt\)/);
+  site.backend.nodes.set({ name: 'node1', agent: 'ready', isCordoned: false });
+  assert.equal(await noticeOf(), undefined);
+  site.backend.nodes.set();
+});
+
 test('the list tells what the page may do', async () => {
   const list = await (await ask('GET', '/api/vms')).json();
   assert.deepEqual(list, { ...memoryRights, node: 'node1', rows: [] });

@@ -83,9 +83,9 @@ test('who may write gets a way to a new machine and boxes to choose by; who may 
   assert.match(full, /<a class="button primary" href="#\/new">/);
   assert.match(full, /aria-label="Select a"/);
   assert.match(full, /aria-label="Delete… a"/);
-  const readOnly = drawn(h(ListView, { state: stateWith(rows, { readOnly: true }) }));
-  assert.doesNotMatch(readOnly, /#\/new|Select|data-action/);
-  assert.match(readOnly, /aria-label="Console of a"/);
+  const lookOnly = drawn(h(ListView, { state: stateWith(rows, { lookOnly: true }) }));
+  assert.doesNotMatch(lookOnly, /#\/new|Select|data-action/);
+  assert.match(lookOnly, /aria-label="Console of a"/);
 });
 
 test('what was chosen can be done for those that it is possible for; failures say whose they are, and why', () => {
@@ -130,7 +130,7 @@ test('a screen of a machine that does not run says so, and offers to start it', 
     return drawn(h(StreamPanel, { ...props, state: stateWith([row], more), children }));
   };
   assert.match(panel(stopped), /Not running[\s\S]*a does not run\.[\s\S]*Start a/);
-  assert.doesNotMatch(panel(stopped, { readOnly: true }), /Start a/);
+  assert.doesNotMatch(panel(stopped, { lookOnly: true }), /Start a/);
   assert.doesNotMatch(panel(vmRow('a')), /does not run/);
 });
 

@@ -23,7 +23,7 @@ const { vmi: _none, ...withoutVmi } = vmRow('vm', { status: 'Stopped', runStrate
 const stopped: VmRow = withoutVmi;
 const { runStrategy: _strategy, ...alone } = running;
 
-const mayStart = { canStart: true, canWrite: false, isReadOnly: false };
+const mayStart = { canStart: true, canWrite: false, isLookOnly: false };
 const mayAll = { ...mayStart, canWrite: true };
 const actionsOf = (row: VmRow, rights = mayStart) => offersOf(row, rights).map(({ action }) => action);
 
@@ -44,7 +44,7 @@ test('a server that may not start and stop offers neither', () => {
 test('who may write is offered a clone and a delete of a VM, not of an instance alone; who may only look, nothing', () => {
   assert.deepEqual(actionsOf(stopped, mayAll), ['start', 'clone', 'delete']);
   assert.deepEqual(actionsOf(alone, mayAll), ['stop', 'pause', 'softreboot', 'reset']);
-  for (const row of [running, stopped, alone]) assert.deepEqual(actionsOf(row, { ...mayAll, isReadOnly: true }), []);
+  for (const row of [running, stopped, alone]) assert.deepEqual(actionsOf(row, { ...mayAll, isLookOnly: true }), []);
 });
 
 test('a VM that is not started again by itself is not restarted', () => {
