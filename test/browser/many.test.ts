@@ -154,6 +154,41 @@ describe(`the page in a browser: ${many} VMs that change`, () => {
     await watched.page.getByText('there is no room').waitFor({ state: 'detached' });
   });
 
+  test('what has failed is first; a column sorts all, and turns round', async () => {
+    const first = () => watched.page.locator('.vm h2').first().textContent();
+    const reason = 'the image my/debian is not on this node';
+    const conditions = [{ type: 'Synchronized', status: 'False' as const, message: reason }];
+    backend.vms.set(vmRow('vm-400', { status: 'ErrImagePull', conditions }));
+    await eventually(async () => assert.equal(await first(), 'vm-400'));
+    assert.match((await rowOf(watched.page, 'vm-400').textContent()) ?? '', /The image my\/debian is not on this node/);
+    await watched.page.getByRole('button', { name: 'Sort by name' }).click();
+    await eventually(async () => assert.equal(await first(), 'vm-0'));
+    await watched.page.getByRole('button', { name: 'Sorted by name, ascending' }).click();
+    await eventually(async () => assert.equal(await first(), 'vm-499'));
+    await watched.page.getByLabel('Sort', { exact: true }).selectOption('trouble');
+    await eventually(async () => assert.equal(await first(), 'vm-400'));
+    backend.vms.set(vmRow('vm-400'));
+  });
+
+  test('all that are shown are stopped at once; each that fails says why, and stays chosen', async () => {
+    backend.actions.failure = new Error('there is no room');
+    await watched.page.getByLabel(/^Find virtual machines/).fill('vm-49');
+    await watched.page.getByLabel('Select all that are shown').check();
+    const bar = watched.page.getByRole('region', { name: 'Selected machines' });
+    await bar.getByRole('button', { name: 'Stop (11)' }).click();
+    await watched.page.getByRole('dialog').getByRole('button', { name: 'Stop' }).click();
+    await bar.getByText('11 of 11, 11 failed').waitFor();
+    await bar.getByText('default/vm-499: there is no room').waitFor();
+    await watched.picture('4-bulk-failed');
+    backend.actions.failure = undefined;
+    await bar.getByRole('button', { name: 'Close' }).click();
+    await bar.getByRole('button', { name: 'Stop (11)' }).click();
+    await watched.page.getByRole('dialog').getByRole('button', { name: 'Stop' }).click();
+    await bar.waitFor({ state: 'detached' });
+    assert.equal(backend.actions.calls.filter((call) => call.startsWith('stop default/vm-49')).length, 22);
+    await watched.page.getByLabel(/^Find virtual machines/).fill('');
+  });
+
   test('no error on its console but for pictures that there are none of', () => {
     assert.deepEqual(watched.complaints(/status of 502/), []);
   });

@@ -123,7 +123,7 @@ test('rates are between two answers; the first one, and one of another guest, ha
   const [first, second] = history.points;
   assert.deepEqual([first?.cpus, first?.memoryBytes], [undefined, 1024]);
   assert.deepEqual([second?.cpus, second?.read, second?.written, second?.sent], [0.5, 5, 0, 10]);
-  history.add(figures(4, 1, { uid: 'another' }));
+  history.add(figures(4, 99, { uid: 'another' }));
   assert.equal(history.points.length, 1);
   assert.equal(history.points[0]?.cpus, undefined);
 });
