@@ -20,3 +20,18 @@ test('what is no text where the page shows one is left out', () => {
   const row = vmRow(undefined, { metadata: { name: 'vm' }, status } as unknown as VirtualMachineInstance);
   assert.deepEqual([row?.conditions, row?.vmi?.ip, row?.vmi?.guestOs], [[fine], undefined, undefined]);
 });
+
+test('a size is that of the instance, else of the template; what is no number or quantity is left out', () => {
+  const metadata = { name: 'vm' };
+  const sizeOf = (domain: unknown, instance?: unknown) => {
+    const vm = { metadata, spec: { template: { spec: { domain } } } } as unknown as VirtualMachine;
+    const vmi = { metadata, spec: { domain: instance } } as unknown as VirtualMachineInstance;
+    const { cpus, memoryBytes } = vmRow(vm, instance === undefined ? undefined : vmi) ?? {};
+    return [cpus, memoryBytes];
+  };
+  const small = { cpu: { cores: 2, sockets: 2 }, memory: { guest: '1Gi' } };
+  assert.deepEqual(sizeOf(small), [4, 2 ** 30]);
+  assert.deepEqual(sizeOf(small, { cpu: { cores: 1 }, resources: { requests: { memory: '64M' } } }), [1, 64_000_000]);
+  assert.deepEqual(sizeOf({ cpu: { cores: 'many' }, memory: { guest: { a: 1 } } }), [undefined, undefined]);
+  assert.deepEqual(sizeOf({}), [undefined, undefined]);
+});
