@@ -9,7 +9,7 @@ import { type ActionOffer, offersOf, type VmAction } from './row-model.ts';
 import { act } from './server-calls.ts';
 import { messageOf } from './words.ts';
 
-export const doing: Readonly<Record<VmAction, string>> = {
+const doing: Readonly<Record<VmAction, string>> = {
   start: 'is being started',
   stop: 'is asked to shut down',
   restart: 'is asked to shut down, and starts again',
@@ -92,11 +92,16 @@ export async function run(state: PageState, row: VmRow, offer: ActionOffer): Pro
   try {
     await perform(row, action, answer.choice);
     state.say(`${row.name} ${doing[action]}.`);
+    if (action === 'delete' && isShown(state, key)) location.hash = '#/';
   } catch (error) {
     state.fail(`${yes} ${row.name}: ${messageOf(error)}`);
   } finally {
     state.setBusy(key, false);
   }
+}
+
+function isShown({ route }: PageState, key: string): boolean {
+  return route.value?.view === 'vm' && keyOfRow(route.value) === key;
 }
 
 /** Rejects with CallError. */

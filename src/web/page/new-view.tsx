@@ -76,6 +76,8 @@ export class NewMachine {
     this.problem.value = undefined;
     try {
       const { namespace } = this.form.value;
+      if (!isLabel(namespace))
+        throw new CallError(0, `${JSON.stringify(namespace)} cannot be the name of a namespace.`);
       const text = this.text.value ?? yamlText(this.vm.value);
       const claim = this.claim.value;
       // First, so that no claim is left of a VM that is refused.
@@ -106,14 +108,16 @@ export class NewMachine {
       this.problem.value = { message: 'A virtual machine has `metadata` and `spec`.', line: 1, fields: [] };
       return false;
     }
-    this.vm.value = parsed.value as unknown as VirtualMachine;
+    // As kubectl does it.
+    const named = { namespace: 'default', ...metadata };
+    this.vm.value = { ...parsed.value, metadata: named, spec } as unknown as VirtualMachine;
     return true;
   }
 
   /** Anew in another namespace. What cannot be had is not offered. */
   async #askForNames(): Promise<void> {
     const { namespace } = this.form.value;
-    if (namespace === this.#namespace || !/^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/.test(namespace)) return;
+    if (namespace === this.#namespace || !isLabel(namespace)) return;
     this.#namespace = namespace;
     const types = '/apis/instancetype.kubevirt.io/v1beta1';
     const own = `${types}/namespaces/${namespace}`;
@@ -131,6 +135,10 @@ export class NewMachine {
     const preferences = [...clusterPreferences, ...ownPreferences];
     this.offers.value = { ...this.offers.value, namespaces, claims, instancetypes, preferences };
   }
+}
+
+function isLabel(text: string): boolean {
+  return /^[a-z0-9][-a-z0-9]{0,62}$/.test(text);
 }
 
 async function kindsAt(path: string, kind: string): Promise<readonly string[]> {

@@ -1,4 +1,4 @@
-import { isNode, LineCounter, parseDocument, stringify } from 'yaml';
+import { type Document, isNode, LineCounter, parseDocument, stringify } from 'yaml';
 
 export type ParsedYaml =
   | { readonly kind: 'object'; readonly value: Readonly<Record<string, unknown>> }
@@ -16,10 +16,21 @@ export function parseYaml(text: string): ParsedYaml {
   const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, logLevel: 'silent' });
   const [error] = document.errors;
   if (error) return { kind: 'problem', message: error.message, line: lines.linePos(error.pos[0]).line };
-  const value: unknown = document.toJS({ maxAliasCount: maxAliases });
+  const value = valueOf(document);
   if (typeof value === 'object' && value !== null && !Array.isArray(value))
     return { kind: 'object', value: { ...value } };
-  return { kind: 'problem', message: 'this is no object', line: 1 };
+  const message = typeof value === 'string' ? value : 'this is no object';
+  return { kind: 'problem', message, line: 1 };
+}
+
+/** A text of a few lines can stand for a gigabyte: why it is not made, then. */
+function valueOf(document: Pick<Document, 'toJS'>): unknown {
+  try {
+    const value: unknown = document.toJS({ maxAliasCount: maxAliases });
+    return typeof value === 'string' ? undefined : value;
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
 }
 
 /** Line of a field that the API names, or of what it would be in; undefined: nowhere. */
