@@ -16,7 +16,7 @@ export function parseYaml(text: string): ParsedYaml {
   const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, logLevel: 'silent' });
   const [error] = document.errors;
   if (error) return { kind: 'problem', message: error.message, line: lines.linePos(error.pos[0]).line };
-  const value = valueOf(document);
+  const value = madeOf(document);
   if (typeof value === 'object' && value !== null && !Array.isArray(value))
     return { kind: 'object', value: { ...value } };
   const message = typeof value === 'string' ? value : 'this is no object';
@@ -24,7 +24,7 @@ export function parseYaml(text: string): ParsedYaml {
 }
 
 /** A text of a few lines can stand for a gigabyte: why it is not made, then. */
-function valueOf(document: Pick<Document, 'toJS'>): unknown {
+function madeOf(document: Pick<Document, 'toJS'>): unknown {
   try {
     const value: unknown = document.toJS({ maxAliasCount: maxAliases });
     return typeof value === 'string' ? undefined : value;
