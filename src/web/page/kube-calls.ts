@@ -4,7 +4,10 @@ import { CallError, call, type Vm } from './server-calls.ts';
 /** Requests to the Kubernetes API, which the page's server passes on as they are. All reject with CallError. */
 
 export interface PodObject extends KubeObject {
-  readonly spec?: { readonly containers?: readonly { readonly name: string }[] };
+  readonly spec?: {
+    readonly containers?: readonly { readonly name: string }[];
+    readonly initContainers?: readonly { readonly name: string; readonly restartPolicy?: string }[];
+  };
   readonly status?: { readonly phase?: string };
 }
 

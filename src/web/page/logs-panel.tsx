@@ -26,10 +26,13 @@ const labels: Readonly<Record<string, string>> = {
   'guest-console-log': 'Serial console since boot',
 };
 
-/** Those of the youngest pod first. Containers of images have nothing to say. */
+/** Those of the youngest pod first, with init containers that stay. Containers of images have nothing to say. */
 export function logSources(pods: readonly PodObject[]): readonly LogSource[] {
   return pods.flatMap(({ metadata, spec }, at) =>
-    (spec?.containers ?? [])
+    [
+      ...(spec?.containers ?? []),
+      ...(spec?.initContainers ?? []).filter(({ restartPolicy }) => restartPolicy === 'Always'),
+    ]
       .filter(({ name }) => !name.startsWith('volume'))
       .map(({ name }) => ({
         pod: metadata.name,

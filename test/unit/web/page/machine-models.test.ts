@@ -159,13 +159,14 @@ test('a text becomes keys, with Shift where it is needed; what no key writes is 
 test('logs: the youngest launcher first, the boot log of a guest where there is one, no codes of a terminal', () => {
   const pod = (name: string, ...containers: readonly string[]) => ({
     ...{ apiVersion: 'v1', kind: 'Pod', metadata: { name } },
-    spec: { containers: containers.map((each) => ({ name: each })) },
+    spec: {
+      containers: containers.map((each) => ({ name: each })),
+      initContainers: [{ name: 'guest-console-log', restartPolicy: 'Always' }, { name: 'init' }],
+    },
   });
   assert.deepEqual(
-    logSources([pod('new', 'compute', 'guest-console-log', 'volumeroot'), pod('old', 'compute')]).map(
-      ({ label }) => label,
-    ),
-    ['Launcher', 'Serial console since boot', 'Launcher (old)'],
+    logSources([pod('new', 'compute', 'volumeroot'), pod('old', 'compute')]).map(({ label }) => label),
+    ['Launcher', 'Serial console since boot', 'Launcher (old)', 'Serial console since boot (old)'],
   );
   assert.equal(readable('a\r\n\u001b[1;31mred\u001b[0m\u0007\tb\u009b'), 'a\nred\tb');
 });
