@@ -26,23 +26,25 @@ const head = ['When', 'Reason', 'What', 'Of'];
 export function Events({ lines, nowMs }: { readonly lines: readonly EventLine[]; readonly nowMs: number }) {
   if (lines.length === 0) return <Nothing>Nothing was reported in the last hour.</Nothing>;
   return (
-    <Table head={head}>
-      {lines.map((line) => (
-        <tr key={line.key} class={line.isWarning ? 'is-warning' : undefined}>
-          <td class="when">
-            <time datetime={line.at} title={line.at}>
-              {ago(line.at, nowMs)}
-            </time>
-            {line.times > 1 && ` · ${line.times} times`}
-          </td>
-          <th scope="row">
-            {line.isWarning && <span class="mark">Warning </span>}
-            {line.reason}
-          </th>
-          <td class="message-text">{line.message}</td>
-          <td class="of">{line.of}</td>
-        </tr>
-      ))}
-    </Table>
+    <div class="events">
+      <Table head={head}>
+        {lines.map((line) => (
+          <tr key={line.key} class={line.isWarning ? 'is-warning' : undefined}>
+            <td class="when">
+              <time datetime={line.at} title={line.at}>
+                {ago(line.at, nowMs)}
+              </time>
+              {line.times > 1 && ` · ${line.times} times`}
+            </td>
+            <th scope="row">
+              {line.isWarning && <span class="mark">Warning </span>}
+              {line.reason}
+            </th>
+            <td class="message-text">{line.message}</td>
+            <td class="of">{line.of}</td>
+          </tr>
+        ))}
+      </Table>
+    </div>
   );
 }

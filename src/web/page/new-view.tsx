@@ -183,7 +183,10 @@ function NewBody({ state, machine }: { readonly state: PageState; readonly machi
   const { value: progress } = machine.state;
   if (progress === 'asking') return <Nothing>{machine.problem.value?.message ?? 'One moment…'}</Nothing>;
   const create = async () => {
-    if (!(await machine.send(false))) return;
+    if (!(await machine.send(false))) {
+      toProblem();
+      return;
+    }
     const { namespace, name } = machine.form.value;
     state.say(`${name} is made.`);
     location.hash = vmHref({ namespace, name }, 'overview');
@@ -213,6 +216,15 @@ function NewBody({ state, machine }: { readonly state: PageState; readonly machi
       </div>
     </form>
   );
+}
+
+/** What is wrong may be far above the button. */
+function toProblem(): void {
+  requestAnimationFrame(() => {
+    const found = document.querySelector<HTMLElement>('.new-form [aria-invalid=true], .new-form .problem');
+    found?.focus();
+    found?.scrollIntoView({ block: 'center' });
+  });
 }
 
 function Remarks({ machine }: { readonly machine: NewMachine }) {
