@@ -26,7 +26,7 @@ const expected = [
   /WebSocket connection to .* failed/,
   /WebSocket on-error event/,
   /Failed when connecting: Connection closed/,
-  /status of (?:422|400|404|502|503)/,
+  /status of (?:400|404|422|426|502|503)/,
 ];
 
 describe('the page in a browser: machines are made, changed, copied and deleted', { skip: needsRoot }, () => {
