@@ -1,7 +1,9 @@
 import { ApiError, qualified } from './errors.ts';
 
-/** A rule of a ClusterRole: what it names is allowed in all namespaces. `*` stands for everything. */
+/** A rule as one of a ClusterRole. `*` stands for everything. */
 export interface AccessRule {
+  /** As a RoleBinding's: in these alone, and nothing at the cluster scope. Absent: everywhere. */
+  readonly namespaces?: readonly string[];
   /** Empty text is the core group. */
   readonly apiGroups: readonly string[];
   /** `pods`, `pods/log`, `*`, or `*` followed by `/` and a sub-resource. */
@@ -20,6 +22,17 @@ export interface ApiToken {
   readonly rules?: readonly AccessRule[];
 }
 
+/** A user besides those of the start, whose token nobody but the user has. */
+export interface UserAccount {
+  readonly user: string;
+  /** SHA-256 of the bearer token, as 64 hexadecimal digits. */
+  readonly digest: string;
+  /** All that the user may do. */
+  readonly rules: readonly AccessRule[];
+  /** Milliseconds since the epoch, from which on the token is worth nothing. */
+  readonly expiresAtMs?: number;
+}
+
 export interface User {
   readonly name: string;
   readonly groups: readonly string[];
@@ -33,6 +46,8 @@ export interface AccessRequest {
   readonly group: string;
   readonly resource: string;
   readonly subresource: string | undefined;
+  /** Absent or empty: all of them, or the cluster scope. */
+  readonly namespace?: string | undefined;
 }
 
 /** What every user with a token may do, as `system:basic-user` of Kubernetes: ask about itself. */
@@ -52,14 +67,16 @@ export const openPaths: readonly string[] = [
 
 const everything: readonly AccessRule[] = [{ apiGroups: ['*'], resources: ['*'], verbs: ['*'] }];
 
-/** All rules of a user; whose token came without rules may do everything. */
-export function rulesOf({ rules }: User): readonly AccessRule[] {
-  return rules === undefined ? everything : [...selfRules, ...rules];
+/** All rules of a user that hold in this namespace, or at the cluster scope; whose token came without rules may do everything. */
+export function rulesOf({ rules }: User, namespace: string | undefined): readonly AccessRule[] {
+  if (rules === undefined) return everything;
+  return [...selfRules, ...rules.filter(({ namespaces }) => !namespaces || namespaces.includes(namespace ?? ''))];
 }
 
-export function isAllowed(user: User, { verb, group, resource, subresource }: AccessRequest): boolean {
+export function isAllowed(user: User, request: AccessRequest): boolean {
+  const { verb, group, resource, subresource, namespace } = request;
   const wanted = subresource === undefined ? [resource] : [`${resource}/${subresource}`, `*/${subresource}`];
-  return rulesOf(user).some(
+  return rulesOf(user, namespace).some(
     ({ apiGroups, resources, verbs }) =>
       names(apiGroups, [group]) && names(resources, wanted) && names(verbs, [verb.toLowerCase()]),
   );
@@ -81,10 +98,12 @@ export interface AccessTarget {
   readonly name: string | undefined;
 }
 
-/** Throws ApiError FORBIDDEN in the words of Kubernetes. */
-export function checkAccess(user: User, request: AccessRequest, { namespace, name }: AccessTarget): void {
-  if (isAllowed(user, request)) return;
+/** Throws ApiError FORBIDDEN in the words of Kubernetes. A Namespace is in itself, so that who has one may look at it. */
+export function checkAccess(user: User, request: AccessRequest, target: AccessTarget): void {
   const { verb, group, resource, subresource } = request;
+  const { name } = target;
+  const namespace = group === '' && resource === 'namespaces' ? name : target.namespace;
+  if (isAllowed(user, { verb, group, resource, subresource, namespace })) return;
   const whole = subresource === undefined ? resource : `${resource}/${subresource}`;
   const where = namespace === undefined ? 'at the cluster scope' : `in the namespace "${namespace}"`;
   const what = `${qualified({ group, resource, kind: '' })}${name === undefined ? '' : ` "${name}"`}`;

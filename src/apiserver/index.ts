@@ -3,9 +3,9 @@
  *   tables, discovery, garbage collection. A small, honest subset: what is not here is refused with a Status that says so.
  * Must not know: agent, launcher, controller, pods' processes; it meets a pod's log only through the port `PodLogs`.
  */
-export type { AccessRule, ApiToken } from './access.ts';
+export type { AccessRule, ApiToken, UserAccount } from './access.ts';
 export { ensureCertificates } from './certificates.ts';
-export { writeKubeconfig } from './kubeconfig.ts';
+export { kubeconfigText, writeKubeconfig } from './kubeconfig.ts';
 export { lostWritesReason } from './lost-writes.ts';
 export type { ApiServerDeps, ApiServerOptions } from './options.ts';
 export { directoryPodLogs } from './pod-logs.ts';

@@ -18,9 +18,14 @@ export interface KubeconfigOptions {
 
 /** Writes a kubeconfig readable by its owner only (0600), whole or not at all. */
 export async function writeKubeconfig(file: string, options: KubeconfigOptions): Promise<void> {
+  await writePrivateFile(file, kubeconfigText(options));
+}
+
+/** YAML, with a token in it: a secret. */
+export function kubeconfigText(options: KubeconfigOptions): string {
   const { server, ca, user, token, name = 'virt-node', namespace = 'default' } = options;
   const cluster = ca === undefined ? { server } : { server, 'certificate-authority-data': base64(ca) };
-  const text = stringify({
+  return stringify({
     apiVersion: 'v1',
     kind: 'Config',
     clusters: [{ name, cluster }],
@@ -28,7 +33,6 @@ export async function writeKubeconfig(file: string, options: KubeconfigOptions):
     contexts: [{ name, context: { cluster: name, user, namespace } }],
     'current-context': name,
   });
-  await writePrivateFile(file, text);
 }
 
 /** Whole or not at all, mode 0600 from its first byte on. */

@@ -4,6 +4,7 @@ import type { Express } from 'express';
 import { type Clock, type Logger, systemClock } from '../base/index.ts';
 import { HttpServer } from '../http/index.ts';
 import { type Authorities, defaultTlsSettings, readKeyPair, SettableValue, TlsContext } from '../tls/index.ts';
+import type { UserAccount } from './access.ts';
 import { bootstrap } from './bootstrap.ts';
 import { EventExpiry, GarbageCollector, NamespaceEnder } from './controllers/index.ts';
 import { recordLoss } from './lost-writes.ts';
@@ -45,7 +46,7 @@ export class ApiServer {
     this.#options = options;
     this.#deps = deps;
     this.#clock = deps.clock ?? systemClock;
-    this.#tokens = new TokenAuthenticator(options.tokens);
+    this.#tokens = new TokenAuthenticator(options.tokens, this.#clock);
   }
 
   /** Throws StoreError when the database cannot be used; its message says what to do. Throws EADDRINUSE and the like. */
@@ -70,6 +71,11 @@ export class ApiServer {
       else await store.close();
       throw error;
     }
+  }
+
+  /** All users besides those of `tokens`, from now on; what others of before have open is ended. Also before `start`. */
+  setAccounts(accounts: readonly UserAccount[]): void {
+    this.#tokens.setAccounts(accounts);
   }
 
   async stop(): Promise<void> {

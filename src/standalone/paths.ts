@@ -12,6 +12,8 @@ export interface NodePaths {
   /** The user's, as in `kubeconfigs.admin`. */
   readonly kubeconfig: string;
   readonly kubeconfigs: Readonly<Record<KubeconfigName, string>>;
+  /** `<name>.json`: an ordinary user of the API, without the token. */
+  readonly usersDir: string;
   /** virt-handler's `--kubelet-root`. */
   readonly kubeletDir: string;
   /** kubelet's layout below: `<uid>/volumes/kubernetes.io~empty-dir/<name>`. */
@@ -46,6 +48,8 @@ export interface NodePaths {
   readonly agentAddress: string;
   /** Address of the page with its token; for root only. */
   readonly webAddress: string;
+  /** The same with the token that lets in for looking only. */
+  readonly webViewAddress: string;
   /** What libvirt says about this machine, for the agent's labels of the node. */
   readonly labellerDir: string;
   /** What libvirt learnt about QEMU when the node asked it; each pod gets a copy (docs/decisions/0005). */
@@ -128,6 +132,7 @@ export function nodePaths(stateDir: string): NodePaths {
       'virt-handler': kubeconfigOf('virt-handler'),
       node: kubeconfigOf('node'),
     },
+    usersDir: path.join(root, 'api', 'users'),
     kubeletDir: root,
     podsDir: path.join(root, 'pods'),
     podLogsDir: path.join(run, 'pod-logs'),
@@ -146,6 +151,7 @@ export function nodePaths(stateDir: string): NodePaths {
     certificatesDir: path.join(root, 'kubevirt-certificates'),
     agentAddress: path.join(run, 'agent.json'),
     webAddress: path.join(run, 'web-url'),
+    webViewAddress: path.join(run, 'web-view-url'),
     labellerDir: path.join(root, 'node-labeller'),
     libvirtCacheDir: path.join(root, 'cache', 'libvirt-of-node'),
   };

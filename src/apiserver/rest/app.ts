@@ -36,7 +36,9 @@ export function createApp(context: ApiContext): Express {
   });
   addHealth(app, context);
   app.use((request, response, next) => {
-    response.locals.user = context.tokens.authenticate(request);
+    const user = context.tokens.authenticate(request);
+    response.locals.user = user;
+    endWithRight(context, user, request, response);
     context.onKnown(request.socket);
     next();
   });
@@ -49,6 +51,20 @@ export function createApp(context: ApiContext): Express {
   });
   app.use(errorHandler(context));
   return app;
+}
+
+/** A user whose right is taken away keeps no watch, log, console or port. */
+function endWithRight({ tokens }: ApiContext, user: User, request: Request, response: Response): void {
+  const { socket } = request;
+  const forget = tokens.follow(user, () => socket.destroy());
+  const over = () => {
+    response.removeListener('close', over);
+    socket.removeListener('close', over);
+    forget();
+  };
+  response.once('close', over);
+  // Once it is a stream, the response has nothing to do with it.
+  socket.once('close', over);
 }
 
 /** Open to all, as on a real cluster. */

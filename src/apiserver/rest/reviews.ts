@@ -56,7 +56,7 @@ export function answerReview(
 function statusOf(resource: string, body: JsonObject, user: User, tokens: TokenAuthenticator): JsonObject {
   switch (resource) {
     case 'selfsubjectrulesreviews':
-      return rulesReview(user);
+      return rulesReview(user, textAt(body, 'spec', 'namespace'));
     case 'selfsubjectreviews':
       return { userInfo: userInfo(user) };
     case 'tokenreviews': {
@@ -70,11 +70,11 @@ function statusOf(resource: string, body: JsonObject, user: User, tokens: TokenA
   }
 }
 
-function rulesReview(user: User): JsonObject {
+function rulesReview(user: User, namespace: string | undefined): JsonObject {
   const paths = user.rules === undefined ? ['*'] : openPaths;
   return {
     incomplete: false,
-    resourceRules: rulesOf(user).map((rule) => ({ ...rule })),
+    resourceRules: rulesOf(user, namespace).map(({ apiGroups, resources, verbs }) => ({ apiGroups, resources, verbs })),
     nonResourceRules: [{ verbs: user.rules === undefined ? ['*'] : ['get', 'head'], nonResourceURLs: paths }],
   };
 }
@@ -102,6 +102,7 @@ function accessReview(user: User, body: JsonObject): JsonObject {
         group: text('group'),
         resource: text('resource'),
         subresource: text('subresource') || undefined,
+        namespace: text('namespace') || undefined,
       })
     : isPathAllowed(user, text('path'), text('verb'));
   if (user.rules === undefined) return { allowed, reason: `${user.name} may do everything on this server` };

@@ -3,6 +3,7 @@ import { ApiServer, directoryPodLogs, ensureCertificates } from '../../apiserver
 import type { Component, Logger } from '../../base/index.ts';
 import type { NodePaths } from '../paths.ts';
 import { loadIdentities, writeKubeconfigs } from './identities.ts';
+import { followAccounts } from './user-accounts.ts';
 import { vmSubresourcesOf } from './vm-subresources.ts';
 
 export interface ApiProgramOptions {
@@ -20,6 +21,7 @@ export class ApiProgram implements Component {
   readonly #options: ApiProgramOptions;
   readonly #log: Logger;
   #server: ApiServer | undefined;
+  #endAccounts: (() => void) | undefined;
 
   constructor(options: ApiProgramOptions, deps: { readonly log: Logger }) {
     this.#options = options;
@@ -30,7 +32,7 @@ export class ApiProgram implements Component {
     const { paths, host, port, nodeName, nodes } = this.#options;
     const certificates = await ensureCertificates(path.join(paths.apiDir, 'certificates'));
     const identities = await loadIdentities(paths, nodeName, nodes);
-    this.#server = new ApiServer(
+    const api = new ApiServer(
       {
         dataDir: path.join(paths.apiDir, 'data'),
         host,
@@ -44,13 +46,16 @@ export class ApiProgram implements Component {
         vmSubresources: vmSubresourcesOf(paths, this.#log),
       },
     );
-    const bound = await this.#server.start();
+    this.#server = api;
+    this.#endAccounts = await followAccounts(paths.usersDir, (accounts) => api.setAccounts(accounts), this.#log);
+    const bound = await api.start();
     const server = `https://${host}:${bound.port}`;
     await writeKubeconfigs(identities, { server, ca: certificates.ca });
     this.#log.info({ server, kubeconfig: paths.kubeconfig }, 'Kubernetes API is up');
   }
 
   async stop(): Promise<void> {
+    this.#endAccounts?.();
     await this.#server?.stop();
   }
 }

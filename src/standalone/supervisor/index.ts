@@ -11,3 +11,5 @@ export * from './node-lock.ts';
 export { maxNodes } from './node-options.ts';
 export * from './program.ts';
 export * from './standalone-node.ts';
+export * from './user-accounts.ts';
+export { type UserRights, userRules } from './user-rules.ts';
