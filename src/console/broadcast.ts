@@ -2,9 +2,10 @@ import type { Socket } from 'node:net';
 import type { Clock } from '../base/index.ts';
 import { type SessionEnd, sessionEnd } from './close.ts';
 import { onGuestEnd } from './guest-connection.ts';
+import { mayNotTake } from './notices.ts';
 import { Scrollback } from './scrollback.ts';
 import type { Session, SessionOwner } from './session.ts';
-import type { Access, ResumePoint } from './stream-request.ts';
+import { type Access, isView, type ResumePoint } from './stream-request.ts';
 import { Subscriber, type SubscriberOptions } from './subscriber.ts';
 
 /** Clients are notified of the number of viewers at most this often. */
@@ -90,8 +91,8 @@ export class Broadcast {
       },
     );
     this.#subscribers.add(subscriber);
-    if (access !== 'view') this.#makeWriter(subscriber);
-    session.join(this.#ownerOf(subscriber));
+    if (!isView(access)) this.#makeWriter(subscriber);
+    session.join(this.#ownerOf(subscriber, access));
   }
 
   /** Ends all sessions, and the connection to the guest. */
@@ -105,7 +106,7 @@ export class Broadcast {
     this.#onClosed();
   }
 
-  #ownerOf(subscriber: Subscriber): SessionOwner {
+  #ownerOf(subscriber: Subscriber, access: Access): SessionOwner {
     return {
       started: () => {
         this.#hasBegun = true;
@@ -116,7 +117,10 @@ export class Broadcast {
       input: (pieces) => {
         if (subscriber === this.#writer) this.#write(pieces, subscriber.session);
       },
-      command: () => this.#take(subscriber),
+      command: () => {
+        if (access !== 'view-only') this.#take(subscriber);
+        else subscriber.session.notify({ kind: 'role', role: 'viewer', reason: mayNotTake });
+      },
       drained: () => {
         subscriber.catchUp();
         this.#pace();

@@ -1,13 +1,15 @@
 import { type SessionEnd, sessionEnd } from './close.ts';
+import { mayNotTake } from './notices.ts';
 import type { OwnConnection } from './own-connection.ts';
 import { RfbClientStream } from './rfb-client-stream.ts';
 import type { Session } from './session.ts';
-import type { Access } from './stream-request.ts';
+import { type Access, isView } from './stream-request.ts';
 
 /** A session with the connection that is its own. */
 interface Attachment {
   readonly session: Session;
   readonly connection: OwnConnection;
+  readonly mayTake: boolean;
 }
 
 /**
@@ -35,8 +37,8 @@ export class DeviceSessions {
   }
 
   join(session: Session, connection: OwnConnection, access: Access): void {
-    const attachment = { session, connection };
-    const isViewer = connection.kind === 'vnc' && access === 'view';
+    const attachment = { session, connection, mayTake: access !== 'view-only' };
+    const isViewer = connection.kind === 'vnc' && isView(access);
     const client =
       connection.kind === 'vnc'
         ? new RfbClientStream({ isViewer, staysWriter: !session.isAware && !isViewer })
@@ -67,6 +69,10 @@ export class DeviceSessions {
 
   #take(attachment: Attachment): void {
     if (attachment.session.role === 'writer') return;
+    if (!attachment.mayTake) {
+      attachment.session.notify({ kind: 'role', role: 'viewer', reason: mayNotTake });
+      return;
+    }
     this.#makeWriter(attachment);
     attachment.connection.becomeWriter();
     attachment.session.notify({ kind: 'role', role: 'writer', reason: 'you have taken over the screen' });

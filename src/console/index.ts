@@ -5,5 +5,5 @@
  * Must not know: Kubernetes, VMIs, launchers, TLS, who may connect.
  */
 export { defaultStreamOptions, type StreamOptions } from './stream-options.ts';
-export { type Access, type StreamKind, StreamRefusal, type StreamRequest } from './stream-request.ts';
+export { type Access, isView, type StreamKind, StreamRefusal, type StreamRequest } from './stream-request.ts';
 export { StreamServer } from './stream-server.ts';

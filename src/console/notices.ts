@@ -22,6 +22,9 @@ export type Notice =
   | { readonly kind: 'role'; readonly role: Role; readonly reason: string }
   | { readonly kind: 'viewers'; readonly count: number };
 
+/** To who asks for more with `access=view-only`. */
+export const mayNotTake = 'you may look on, and no more';
+
 /** What a client may say. `take`: it wants to be the writer. */
 export type ConsoleCommand = { readonly kind: 'take' };
 

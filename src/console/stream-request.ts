@@ -7,9 +7,14 @@ export type StreamKind = 'console' | 'vnc' | 'usbredir';
 /**
  * What a newcomer does with the session that is there. `take`: becomes the writer, and the session that was it is notified (upstream's only
  * behaviour, the default); `take-if-free`: is refused while there is a writer (upstream's `preserveSession`); `view`: reads
- * only, beside any number of others. USB redirection knows no sharing and looks at none of it.
+ * only, beside any number of others; `view-only`: the same, and can never become the writer. USB redirection knows no sharing and looks at none of it.
  */
-export type Access = 'take' | 'take-if-free' | 'view';
+export type Access = 'take' | 'take-if-free' | 'view' | 'view-only';
+
+/** Begins as a reader. */
+export function isView(access: Access): boolean {
+  return access === 'view' || access === 'view-only';
+}
 
 /** Where a client that was cut off wants to go on. `line`: the id of the broadcast that it was notified of. */
 export interface ResumePoint {

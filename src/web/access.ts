@@ -17,9 +17,12 @@ export interface Refusal {
 /** What becomes of a request before anything else looks at it. */
 export type Authorization =
   /** `token`: may make a session. `session`: for so long. */
-  | { readonly kind: 'in'; readonly by: 'token' }
-  | { readonly kind: 'in'; readonly by: 'session'; endsInMs: number }
+  | { readonly kind: 'in'; readonly by: 'token'; readonly right: PageRight }
+  | { readonly kind: 'in'; readonly by: 'session'; readonly right: PageRight; endsInMs: number }
   | Refusal;
+
+/** `look`: the list, decisions, pictures, consoles and screens of others; it changes nothing, and no key reaches a guest. */
+export type PageRight = 'act' | 'look';
 
 /**
  * Who is let in: a client that shows the token of this start of the server, or a key of a session that the token was turned into.
@@ -32,9 +35,14 @@ export type Authorization =
 export class PageAccess {
   /** 192 bits; of this start. */
   readonly token = randomBytes(24).toString('base64url');
+  /** The same for who may look only. */
+  readonly viewToken = randomBytes(24).toString('base64url');
   /** Resolved to the loopback addresses by browsers themselves (RFC 6761), ::1 first: the server has to hold both. */
   readonly hostName = `vms-${randomBytes(8).toString('hex')}.localhost`;
-  readonly #tokenDigest = digestOf(this.token);
+  readonly #tokens: readonly (readonly [digest: Buffer, right: PageRight])[] = [
+    [digestOf(this.token), 'act'],
+    [digestOf(this.viewToken), 'look'],
+  ];
   readonly #sessionSecret = randomBytes(32);
   readonly #clock: Clock;
   /** Monotonic times of the latest wrong tokens. */
@@ -54,26 +62,30 @@ export class PageAccess {
   }
 
   /** For a page whose address had the token. */
-  newSession(): { readonly key: string; readonly lastsMs: number } {
+  newSession(right: PageRight): { readonly key: string; readonly lastsMs: number } {
     const untilMs = Math.round(this.#clock.monotonicMs()) + sessionMs;
-    return { key: this.#keyUntil(untilMs), lastsMs: sessionMs };
+    return { key: this.#keyOf(right, untilMs), lastsMs: sessionMs };
   }
 
   #checkSecret(request: IncomingMessage): Authorization {
     const secret = secretOf(request);
     if (secret === undefined) return refused(401, 'a token is needed');
-    if (isSame(digestOf(secret), this.#tokenDigest)) return { kind: 'in', by: 'token' };
-    const untilMs = Number(/^(\d{1,15})\./.exec(secret)?.[1] ?? Number.NaN);
-    if (Number.isNaN(untilMs) || !isSame(digestOf(secret), digestOf(this.#keyUntil(untilMs)))) return this.#wrong();
+    const shown = digestOf(secret);
+    for (const [digest, right] of this.#tokens) if (isSame(shown, digest)) return { kind: 'in', by: 'token', right };
+    const [, word = '', until] = /^(look)?(\d{1,15})\./.exec(secret) ?? [];
+    const untilMs = Number(until ?? Number.NaN);
+    const right = word === 'look' ? 'look' : 'act';
+    if (Number.isNaN(untilMs) || !isSame(shown, digestOf(this.#keyOf(right, untilMs)))) return this.#wrong();
     const endsInMs = untilMs - this.#clock.monotonicMs();
     // A client with a true key, old or not, does not guess.
-    return endsInMs > 0 ? { kind: 'in', by: 'session', endsInMs } : refused(401, 'the session has ended');
+    return endsInMs > 0 ? { kind: 'in', by: 'session', right, endsInMs } : refused(401, 'the session has ended');
   }
 
-  /** Of a time of the monotonic clock; nothing has to be kept for it. */
-  #keyUntil(untilMs: number): string {
-    const mac = createHmac('sha256', this.#sessionSecret).update(String(untilMs)).digest('base64url');
-    return `${untilMs}.${mac}`;
+  /** Of a right and a time of the monotonic clock, both of which the key vouches for; nothing has to be kept for it. */
+  #keyOf(right: PageRight, untilMs: number): string {
+    const text = right === 'look' ? `look${untilMs}` : String(untilMs);
+    const mac = createHmac('sha256', this.#sessionSecret).update(text).digest('base64url');
+    return `${text}.${mac}`;
   }
 
   /** A client with the right one is let in all the time: no client is locked out by another's guesses. */

@@ -6,11 +6,12 @@ import express, {
   type Response,
 } from 'express';
 import { type Clock, errorMessage, type Logger } from '../base/index.ts';
-import type { PageAccess, Refusal } from './access.ts';
+import type { PageAccess, PageRight, Refusal } from './access.ts';
 import { describeList } from './describe-list.ts';
 import { setSecurityHeaders } from './headers.ts';
 import { addImages } from './image-routes.ts';
 import { addKubePassage } from './kube-passage.ts';
+import { lookOnly } from './look-only.ts';
 import type { PageFiles } from './page-files.ts';
 import type { ExplainAnswer, WebBackend, WebNodes } from './ports.ts';
 import { refusalPage } from './refusal-page.ts';
@@ -78,14 +79,24 @@ function letIn(deps: WebAppDeps, request: Request, response: Response, next: Nex
   if (request.method === 'POST' && request.path === '/api/session') {
     // A session makes no other one: it would never end.
     if (authorization.by === 'session') throw new Rejection(403, 'a session is made with the token');
-    response.status(201).json(access.newSession());
+    response.status(201).json(access.newSession(authorization.right));
     return;
   }
+  // Before any route: what is added later changes nothing either.
+  if (authorization.right === 'look' && request.method !== 'GET' && request.method !== 'HEAD') {
+    throw new Rejection(403, lookOnly);
+  }
+  response.locals.right = authorization.right;
   if (authorization.by === 'session') {
     const cancel = clock.schedule(authorization.endsInMs, () => response.destroy());
     response.once('close', cancel);
   }
   next();
+}
+
+/** Set by `letIn`; nothing is served before it. */
+function rightOf({ locals }: Response): PageRight {
+  return locals.right === 'act' ? 'act' : 'look';
 }
 
 function refuse(deps: WebAppDeps, { httpStatus, message }: Refusal, request: Request, response: Response): void {
@@ -115,10 +126,10 @@ function addPage(app: Express, { files }: WebAppDeps): void {
 
 function addVms(app: Express, { backend, events }: WebAppDeps): void {
   app.get('/api/vms', (_request, response) => {
-    response.json({ ...describeList(backend), rows: backend.vms.rows() } satisfies VmList);
+    response.json({ ...describeList(backend, rightOf(response)), rows: backend.vms.rows() } satisfies VmList);
   });
   app.get('/api/vms/events', (_request, response) => {
-    if (!events.serve(response)) throw new Rejection(503, 'the page is open too many times');
+    if (!events.serve(response, rightOf(response))) throw new Rejection(503, 'the page is open too many times');
   });
   app.post(
     ['/api/vms/:namespace/:name/:action', '/api/vms/:namespace/:name/:action/:node'],

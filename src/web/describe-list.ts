@@ -1,22 +1,19 @@
+import type { PageRight } from './access.ts';
 import type { WebBackend } from './ports.ts';
 import type { NodeRow, VmList } from './rows.ts';
 
 /** The list without its rows. */
-export function describeList({
-  nodeName,
-  actions,
-  nodes,
-  vms,
-  kube,
-  images,
-  figures,
-}: WebBackend): Omit<VmList, 'rows'> {
+export function describeList(
+  { nodeName, actions, nodes, vms, kube, images, figures }: WebBackend,
+  right: PageRight,
+): Omit<VmList, 'rows'> {
   const problem = vms.problem?.();
   const rows = nodes?.rows() ?? [];
   const notice = noticeOf(rows);
   return {
     node: nodeName,
-    actions: actions !== undefined,
+    actions: actions !== undefined && right === 'act',
+    ...(right === 'look' && { lookOnly: true }),
     ...(kube && { kube: true }),
     ...(images && { images: true }),
     ...(figures && { figures: true }),

@@ -5,6 +5,7 @@ import { HttpServer, type PlainAnswer, refuseUpgrade } from '../http/index.ts';
 import { PageAccess } from './access.ts';
 import { describeList } from './describe-list.ts';
 import { isUpload } from './image-routes.ts';
+import { lookOnly, onlyLooksOn } from './look-only.ts';
 import { readPageFiles } from './page-files.ts';
 import type { WebBackend } from './ports.ts';
 import { isVmApiStream, withoutSecrets } from './vm-api-routes.ts';
@@ -58,7 +59,7 @@ export class WebServer implements Component {
     this.#events = new VmEvents(options.events ?? {}, {
       feed: backend.vms,
       clock: this.#clock,
-      describe: () => describeList(backend),
+      describe: (right) => describeList(backend, right),
     });
   }
 
@@ -131,6 +132,11 @@ export class WebServer implements Component {
     return `http://${this.#access.hostName}:${this.port}/#token=${this.token}`;
   }
 
+  /** The same with the token of who may look only. */
+  get viewUrl(): string {
+    return `http://${this.#access.hostName}:${this.port}/#token=${this.#access.viewToken}`;
+  }
+
   #upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
     socket.on('error', () => socket.destroy());
     const authorization = this.#access.authorize(request);
@@ -141,6 +147,10 @@ export class WebServer implements Component {
     this.#http?.authenticated(request.socket);
     if (!isVmApiStream(request)) {
       refuseUpgrade(socket, noSuchStream, this.#clock);
+      return;
+    }
+    if (authorization.right === 'look' && !onlyLooksOn(request)) {
+      refuseUpgrade(socket, { httpStatus: 403, message: lookOnly }, this.#clock);
       return;
     }
     if (authorization.by === 'session') {

@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import { makeKey } from '../api/index.ts';
 import type { Clock } from '../base/index.ts';
+import type { PageRight } from './access.ts';
 import type { VmFeed } from './ports.ts';
 import type { VmChange, VmList } from './rows.ts';
 
@@ -18,13 +19,14 @@ export interface VmEventsDeps {
   readonly feed: VmFeed;
   readonly clock: Clock;
   /** The list without its rows. */
-  readonly describe: () => Omit<VmList, 'rows'>;
+  readonly describe: (right: PageRight) => Omit<VmList, 'rows'>;
 }
 
 const defaults: VmEventsOptions = { intervalMs: 200, keepAliveMs: 15_000, stalledMs: 60_000, maxStreams: 64 };
 
 interface Stream {
   readonly response: ServerResponse;
+  readonly right: PageRight;
   /** Key → row as JSON, as the reader knows it. Undefined: it knows nothing yet. */
   known: Map<string, string> | undefined;
   /** Problem and notice, as JSON. */
@@ -57,9 +59,9 @@ export class VmEvents {
   }
 
   /** False: there are too many already, and nothing was answered. */
-  serve(response: ServerResponse): boolean {
+  serve(response: ServerResponse, right: PageRight): boolean {
     if (this.#streams.size >= this.#options.maxStreams) return false;
-    const stream: Stream = { response, known: undefined, said: '', nodes: '', cancelStalled: undefined };
+    const stream: Stream = { response, right, known: undefined, said: '', nodes: '', cancelStalled: undefined };
     this.#streams.add(stream);
     response.once('close', () => this.#remove(stream));
     response.on('drain', () => this.#drained(stream));
@@ -103,7 +105,7 @@ export class VmEvents {
   #eventFor(stream: Stream, rows: Map<string, string>): string | undefined {
     const { known } = stream;
     const { describe } = this.#deps;
-    const head = describe();
+    const head = describe(stream.right);
     const { problem, notice, nodes = [] } = head;
     const before = { nodes: stream.nodes, said: stream.said };
     stream.nodes = JSON.stringify(nodes);

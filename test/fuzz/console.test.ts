@@ -163,7 +163,7 @@ const goodUpgrade = {
   'sec-websocket-protocol': '',
 };
 const access = new PageAccess(systemClock);
-const { key } = access.newSession();
+const { key } = access.newSession('act');
 
 fuzz('web: who is let in', {
   input: fc.record(

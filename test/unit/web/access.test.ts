@@ -18,7 +18,7 @@ function statusOf(access: PageAccess, asked: IncomingMessage): number | string {
 test('wrong tokens are limited to 30 a minute; the right one and its sessions are let in all the time', () => {
   const clock = new FakeClock();
   const access = new PageAccess(clock);
-  const { key } = access.newSession();
+  const { key } = access.newSession('act');
   for (let turn = 0; turn < 30; turn++) assert.equal(statusOf(access, withSecret(`wrong${turn}`)), 401);
   assert.equal(statusOf(access, withSecret('wrong')), 429);
   assert.equal(statusOf(access, withSecret(`${key}x`)), 429);
@@ -32,9 +32,9 @@ test('wrong tokens are limited to 30 a minute; the right one and its sessions ar
 test('a session ends after a day, and whoever comes with it again does not guess', () => {
   const clock = new FakeClock();
   const access = new PageAccess(clock);
-  const { key, lastsMs } = access.newSession();
+  const { key, lastsMs } = access.newSession('act');
   clock.advance(lastsMs - 1);
-  assert.deepEqual(access.authorize(withSecret(key)), { kind: 'in', by: 'session', endsInMs: 1 });
+  assert.deepEqual(access.authorize(withSecret(key)), { kind: 'in', by: 'session', right: 'act', endsInMs: 1 });
   clock.advance(1);
   for (let turn = 0; turn < 40; turn++) assert.equal(statusOf(access, withSecret(key)), 401);
   assert.equal(statusOf(access, withSecret('wrong')), 401, 'a guess, and the first one');
@@ -42,7 +42,7 @@ test('a session ends after a day, and whoever comes with it again does not guess
 
 test('a key with another time in it is none', () => {
   const access = new PageAccess(new FakeClock());
-  const [until = '', mac] = access.newSession().key.split('.');
+  const [until = '', mac] = access.newSession('act').key.split('.');
   for (const forged of [
     `${Number(until) + 1}.${mac}`,
     `0${until}.${mac}`,
@@ -62,6 +62,6 @@ test('token, sessions and host name are those of one start', () => {
   const [before, now] = starts as [PageAccess, PageAccess];
   assert.match(before.token, /^[\w-]{32}$/);
   assert.equal(statusOf(now, withSecret(before.token)), 401);
-  assert.equal(statusOf(now, withSecret(before.newSession().key)), 401);
+  assert.equal(statusOf(now, withSecret(before.newSession('act').key)), 401);
   assert.equal(statusOf(now, request({ host: before.hostName, authorization: `Bearer ${now.token}` })), 403);
 });

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import type { VirtualMachineInstance } from '../../../api/index.ts';
 import { errorMessage, memberAt } from '../../../base/index.ts';
-import { type Access, type StreamKind, StreamRefusal, type StreamRequest } from '../../../console/index.ts';
+import { type Access, isView, type StreamKind, StreamRefusal, type StreamRequest } from '../../../console/index.ts';
 import type { Answer } from './answers.ts';
 import type { Call } from './call.ts';
 import { badRequest, RestError } from './errors.ts';
@@ -95,7 +95,7 @@ async function connectTo(
 /** What of a stream's request stands in its query. */
 type StreamWish = Pick<StreamRequest, 'access' | 'resume'>;
 
-const accesses: readonly Access[] = ['take', 'take-if-free', 'view'];
+const accesses: readonly Access[] = ['take', 'take-if-free', 'view', 'view-only'];
 
 /** Throws RestError BAD_REQUEST. Unknown parameters are ignored, as upstream does. */
 export function streamWish(kind: StreamKind, query: URLSearchParams): StreamWish {
@@ -108,8 +108,8 @@ function accessOf(kind: StreamKind, query: URLSearchParams): Access {
   if (given !== null) {
     const access = accesses.find((each) => each === given);
     if (!access) throw badRequest(`access must be one of ${accesses.join(', ')}`);
-    if (kind === 'usbredir' && access === 'view')
-      throw badRequest('a USB channel cannot be shared: access=view is not possible');
+    if (kind === 'usbredir' && isView(access))
+      throw badRequest(`a USB channel cannot be shared: access=${access} is not possible`);
     return access;
   }
   const isPreserving = kind === 'vnc' && parseGoBool(query.get('preserveSession') ?? '') === true;
