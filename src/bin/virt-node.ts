@@ -7,17 +7,25 @@ import { closeInheritedDescriptors } from '../host/index.ts';
 import {
   ApiProgram,
   actOnVm,
+  addUser,
+  adminKubeconfig,
   askExplain,
   attachConsole,
   type Command,
   cancelMigration,
+  completionScript,
   consoleGreeting,
   defaultApiPort,
-  describeNode,
+  documentText,
+  dynamicWords,
   ensureStateDir,
+  exitCodeOf,
+  exitCodes,
   failureText,
   ImageStore,
   knownAgents,
+  listUsers,
+  listVms,
   migrateVm,
   NodeError,
   type NodeFlags,
@@ -25,24 +33,40 @@ import {
   nodePaths,
   openConsole,
   openScreen,
+  Progress,
   pageUrl,
+  paintFor,
   parseCommand,
+  readNodeStatus,
   refuseClosedStateDir,
+  revokeUser,
   runUp,
   StandaloneNode,
   savePicture,
+  shells,
+  statusLines,
   stopNode,
   stopwatch,
   takeDrainRequest,
   takeScreenshot,
   untilAborted,
   VncProxy,
+  versionText,
   watchOutput,
 } from '../standalone/index.ts';
 
 const binDir = import.meta.dirname;
 const packageDir = path.resolve(binDir, '../..');
-const say = (line: string) => void process.stdout.write(`${line}\n`);
+const argv = process.argv.slice(2);
+const paint = paintFor(process.stdout, process.env, argv);
+const progress = new Progress({
+  write: (text) => void process.stdout.write(text),
+  isLive: process.stdout.isTTY === true && process.env.TERM !== 'dumb',
+  columns: () => process.stdout.columns ?? 80,
+  paint,
+  nowMs: () => performance.now(),
+});
+const say = (line: string) => progress.line(line);
 
 /** Terminals and npm both pass Ctrl-C on: what comes within this time is one. */
 const oneCtrlCMs = 1_000;
@@ -136,12 +160,15 @@ async function supervise(flags: NodeFlags, run: (node: StandaloneNode, leave: Ab
 async function start(flags: NodeFlags): Promise<void> {
   const paths = nodePaths(flags.stateDir);
   await supervise(flags, async (node, leave) => {
+    progress.busy('the node starts');
     await node.start();
+    progress.busy(undefined);
     say(node.page);
     say(`the node is up: export KUBECONFIG=${paths.kubeconfig}`);
     await untilAborted(leave);
     const pods = (await takeDrainRequest(paths)) ? 'end' : 'keep';
     say(pods === 'end' ? 'stopping: virtual machines shut down first' : 'stopping: virtual machines stay');
+    progress.busy('the node stops');
     await node.stop({ pods });
   });
 }
@@ -158,7 +185,7 @@ async function up(flags: NodeFlags & { readonly once: boolean }): Promise<void> 
       env: process.env,
       consoleCommand: `node ${script} console demo${stateFlag}`,
     };
-    await runUp(options, { node, say }, leave);
+    await runUp(options, { node, say, busy: (text) => progress.busy(text) }, leave);
   });
 }
 
@@ -214,18 +241,42 @@ async function stop({ stateDir, keepVms }: Extract<Command, { command: 'stop' }>
     const rest = { apiPort: defaultApiPort, webPort: 0, podNetwork: 'none', hostDiskDirs: [], verbosity: 2 };
     await supervise({ stateDir, nodeName: first?.node, nodes, ...rest }, (node) => node.stopLeft({ pods }));
   };
-  say(await stopNode(paths, keepVms ? 'keep' : 'end', { say, stopLeft }));
+  progress.busy(keepVms ? 'the node stops' : 'the node stops, its VMs shut down');
+  const said = await stopNode(paths, keepVms ? 'keep' : 'end', { say, stopLeft });
+  progress.busy(undefined);
+  say(said);
 }
 
-async function status(stateDir: string): Promise<void> {
-  const { lines, isRunning } = await describeNode(nodePaths(stateDir));
-  for (const line of lines) say(line);
-  process.exitCode = isRunning ? 0 : 3;
+async function status({ stateDir, output }: Extract<Command, { command: 'status' }>): Promise<void> {
+  const found = await readNodeStatus(nodePaths(stateDir));
+  say(output === 'table' ? statusLines(found, paint).join('\n') : documentText(output, found));
+  process.exitCode = found.running ? exitCodes.done : exitCodes.notRunning;
+}
+
+async function makeUser(command: Extract<Command, { command: 'user-add' }>): Promise<void> {
+  const { kubeconfig, said } = await addUser(nodePaths(command.stateDir), command, new Date());
+  // A kubeconfig goes to a file, as a rule.
+  process.stderr.write(`${said}\n`);
+  if (kubeconfig !== undefined) process.stdout.write(kubeconfig);
+}
+
+/** The words that run this program, for a script of a shell. */
+function printCompletion(shell: Extract<Command, { command: 'completion' }>['shell']): void {
+  const used = path.basename(process.env.SHELL ?? '');
+  const chosen = shell ?? shells.find((each) => each === used) ?? 'bash';
+  say(completionScript(chosen, [process.execPath, path.join(binDir, 'virt-node.js')]));
+}
+
+async function complete(command: Extract<Command, { command: 'complete' }>): Promise<void> {
+  const found = await dynamicWords(nodePaths(command.stateDir), command.wanted);
+  say([...command.words, ...found].join('\n'));
 }
 
 async function migrate(command: Extract<Command, { command: 'migrate' }>): Promise<void> {
   const leave = onSignals(() => process.exit(130));
-  say(await migrateVm(nodePaths(command.stateDir), command, say, leave));
+  const said = await migrateVm(nodePaths(command.stateDir), command, (line) => progress.step(line), leave);
+  progress.busy(undefined);
+  say(said);
 }
 
 async function addImage({ stateDir, reference, source }: Extract<Command, { command: 'image-add' }>): Promise<void> {
@@ -260,9 +311,19 @@ async function run(command: Command): Promise<void> {
     case 'stop':
       return stop(command);
     case 'status':
-      return status(command.stateDir);
+      return status(command);
     case 'url':
-      return say(await pageUrl(nodePaths(command.stateDir)));
+      return say(await pageUrl(nodePaths(command.stateDir), command.readOnly));
+    case 'list':
+      return say(await listVms(nodePaths(command.stateDir), command, new Date(), paint));
+    case 'users':
+      return say(await listUsers(nodePaths(command.stateDir), command.output, new Date()));
+    case 'kubeconfig':
+      return void process.stdout.write(await adminKubeconfig(nodePaths(command.stateDir)));
+    case 'user-add':
+      return makeUser(command);
+    case 'user-revoke':
+      return say(await revokeUser(nodePaths(command.stateDir), command.user));
     case 'console':
       return serialConsole(command);
     case 'vnc':
@@ -276,13 +337,17 @@ async function run(command: Command): Promise<void> {
     case 'migrate-cancel':
       return say(await cancelMigration(nodePaths(command.stateDir), command));
     case 'explain':
-      return say(await askExplain(command));
+      return say(await askExplain(command, { paint }));
     case 'image-add':
       return addImage(command);
     case 'images':
       return listImages(command.stateDir);
     case 'version':
-      return say('virt-node 0.1.0 (KubeVirt v1.9.0 API)');
+      return say(await versionText(packageDir, process.version));
+    case 'completion':
+      return printCompletion(command.shell);
+    case 'complete':
+      return complete(command);
     case 'print':
       return say(command.text);
   }
@@ -291,8 +356,12 @@ async function run(command: Command): Promise<void> {
 watchOutput(process.stderr, 'aside', { exit: process.exit, warn: () => undefined });
 try {
   closeInheritedDescriptors();
-  await run(parseCommand(process.argv.slice(2)));
+  await run(parseCommand(argv));
 } catch (error) {
-  process.stderr.write(`virt-node: ${failureText(error)}\n`);
-  process.exitCode = error instanceof NodeError && error.code === 'USAGE' ? 2 : 1;
+  progress.busy(undefined);
+  const shown = paintFor(process.stderr, process.env, argv)('virt-node:', 'bad');
+  process.stderr.write(`${shown} ${failureText(error)}\n`);
+  process.exitCode = exitCodeOf(error);
+} finally {
+  progress.busy(undefined);
 }

@@ -1,25 +1,33 @@
 import yargs, { type Argv } from 'yargs';
 import { errorMessage } from '../../base/index.ts';
 import { NodeError } from '../errors.ts';
-import { nodePaths } from '../paths.ts';
+import { defaultStateDir, nodePaths } from '../paths.ts';
+import { type Shell, shells, stateDirAt, type Wanted, wantedAt } from './completion.ts';
 import type { ConsoleWish } from './console-stream.ts';
 import { type ExplainQuestion, explainTarget } from './explain.ts';
 import {
   accessFlags,
   apiserverFlags,
+  commonFlags,
   explainFlags,
+  listFlags,
   migrateFlags,
   nodeFlags,
   rebootFlags,
   screenshotFlags,
   stateDir,
+  statusFlags,
   stopFlags,
   toggles,
   upFlags,
+  urlFlags,
   vmFlags,
   vncFlags,
 } from './flags.ts';
+import type { ListWish } from './list.ts';
 import type { MigrateWish } from './migrate.ts';
+import { commandPath, type Grammar, misuse } from './misuse.ts';
+import { addUserCommands, type UserCommand } from './user-commands.ts';
 import type { CliVmAction, VmName } from './vm-agent.ts';
 
 /** What the command line asks for. */
@@ -36,8 +44,10 @@ export type Command =
       readonly verbosity: number;
     }
   | { readonly command: 'stop'; readonly stateDir: string; readonly keepVms: boolean }
-  | { readonly command: 'status'; readonly stateDir: string }
-  | { readonly command: 'url'; readonly stateDir: string }
+  | { readonly command: 'status'; readonly stateDir: string; readonly output: 'table' | 'json' | 'yaml' }
+  | { readonly command: 'url'; readonly stateDir: string; readonly readOnly: boolean }
+  | ({ readonly command: 'list'; readonly stateDir: string } & ListWish)
+  | UserCommand
   | ({ readonly command: 'console'; readonly access: Access } & VmFlags)
   | ({ readonly command: 'vnc'; readonly access: Access; readonly port: number } & VmFlags)
   | ({ readonly command: 'screenshot'; readonly output: string | undefined } & VmFlags)
@@ -48,8 +58,16 @@ export type Command =
   | { readonly command: 'image-add'; readonly stateDir: string; readonly reference: string; readonly source: string }
   | { readonly command: 'images'; readonly stateDir: string }
   | { readonly command: 'version' }
-  /** Help, or the script that completes commands in a shell. */
-  | { readonly command: 'print'; readonly text: string };
+  | { readonly command: 'completion'; readonly shell: Shell | undefined }
+  /** Help. */
+  | { readonly command: 'print'; readonly text: string }
+  /** What may stand where the cursor is: `words` are known, others the node is asked for. */
+  | {
+      readonly command: 'complete';
+      readonly words: readonly string[];
+      readonly wanted: Wanted;
+      readonly stateDir: string;
+    };
 
 type Access = ConsoleWish['access'];
 
@@ -75,24 +93,67 @@ type Choose = (command: Command) => void;
 
 /** Parses argv without node and script. Throws NodeError USAGE, whose message says what is wrong and what would be right. */
 export function parseCommand(argv: readonly string[]): Command {
-  if (argv[0] === '--version') return { command: 'version' };
-  const completes = argv[0] === completionFlag;
-  if (!completes) refuseMisread(argv);
+  if (argv[0] === completionFlag) return completed(argv);
+  try {
+    return read(argv);
+  } catch (error) {
+    if (!(error instanceof NodeError) || error.code !== 'USAGE') throw error;
+    throw misuse(error.message, argv[0] === 'help' ? argv.slice(1) : argv, grammar);
+  }
+}
+
+function read(argv: readonly string[]): Command {
+  if (argv.includes('--version') && argv.every((word) => word.startsWith('-'))) return { command: 'version' };
+  refuseMisread(argv);
+  const helped = argv[0] === 'help' ? argv.slice(1) : undefined;
+  if (helped) refuseUnknownHelp(helped);
+  const { chosen, printed, parser } = parsed(asYargsReads(argv));
+  if (printed !== '') return { command: 'print', text: printed };
+  return chosen ?? { command: 'print', text: helpOf(parser) };
+}
+
+function parsed(argv: readonly string[]) {
   let chosen: Command | undefined;
   let printed = '';
   const parser = makeParser((command) => {
     chosen = command;
   });
-  const parse = (given: readonly string[]) =>
-    parser.parse([...given], {}, (_error, _argv, output) => {
-      printed = output;
-    });
-  if (completes) parseUntilRight(parse, argv);
-  else parse(asYargsReads(argv));
-  // Nothing to complete is no question for help: its lines would be offered as words.
-  if (printed !== '' || completes) return { command: 'print', text: printed };
-  return chosen ?? { command: 'print', text: helpOf(parser) };
+  parser.parse([...argv], {}, (_error, _argv, output) => {
+    printed = output;
+  });
+  return { chosen, printed, parser };
 }
+
+/** `help X` of what is no command would be the help of all. */
+function refuseUnknownHelp(path: readonly string[]): void {
+  const known = commandPath(path, grammar);
+  const unknown = path.find((word) => !known.includes(word) && !word.startsWith('-'));
+  if (unknown !== undefined) throw new NodeError('USAGE', `Unknown argument: ${unknown}`);
+}
+
+function completed(argv: readonly string[]): Command {
+  // Behind the flag stands the name of the program.
+  const words = argv.slice(2);
+  const stateDirOfLine = stateDirAt(words) ?? defaultStateDir;
+  const wanted = wantedAt(words);
+  // What stands behind a flag that takes a value is neither command nor flag.
+  const isValue = wanted.kind !== 'vms' && wanted.kind !== 'nothing';
+  return { command: 'complete', words: isValue ? [] : staticWords(argv), wanted, stateDir: stateDirOfLine };
+}
+
+/** Commands and flags; shells that show descriptions are given them by yargs behind a colon. */
+function staticWords(argv: readonly string[]): string[] {
+  const printed = parseUntilRight((given) => parsed(given).printed, argv);
+  return printed.split('\n').flatMap((line) => line.split(':', 1)[0] || []);
+}
+
+const grammar: Grammar = {
+  words: (path, kind) => {
+    const words = staticWords([completionFlag, 'virt-node', ...path, kind === 'flags' ? '--' : '']);
+    // `--o` is yargs' other way of writing `-o`.
+    return words.filter((word) => (kind === 'flags' ? /^--[\w-]{2}/ : /^[a-z]/).test(word));
+  },
+};
 
 function makeParser(choose: Choose): Argv {
   const parser = yargs()
@@ -113,11 +174,13 @@ function makeParser(choose: Choose): Argv {
     .help()
     .alias('help', 'h')
     .strict()
-    .fail((message, error, failing) => {
+    .fail((message, error) => {
       if (error instanceof NodeError) throw error;
-      throw new NodeError('USAGE', `${message || errorMessage(error)}\n\n${helpOf(failing)}`);
-    });
+      throw new NodeError('USAGE', message || errorMessage(error));
+    })
+    .options(commonFlags);
   nodeCommands(parser, choose);
+  addUserCommands(parser, choose);
   vmCommands(parser, choose);
   return parser;
 }
@@ -153,14 +216,23 @@ function nodeCommands(parser: Argv, choose: Choose): void {
     .command(
       'status',
       'what runs, and how to reach it',
-      (flags) => flags.options(stateDir),
-      (given) => choose({ command: 'status', stateDir: given['state-dir'] }),
+      (flags) => flags.options(statusFlags),
+      (given) => choose({ command: 'status', stateDir: given['state-dir'], output: given.output }),
+    )
+    .command(
+      ['list', 'ls'],
+      'list the VMs of the node',
+      (flags) => flags.options(listFlags),
+      (given) => {
+        const namespace = given.all ? undefined : given.namespace;
+        choose({ command: 'list', stateDir: given['state-dir'], namespace, output: given.output });
+      },
     )
     .command(
       'url',
       "print the address of the node's web page, with its token",
-      (flags) => flags.options(stateDir),
-      (given) => choose({ command: 'url', stateDir: given['state-dir'] }),
+      (flags) => flags.options(urlFlags),
+      (given) => choose({ command: 'url', stateDir: given['state-dir'], readOnly: given['read-only'] }),
     )
     .command('image', 'disks and directories that VMs may have as images', (flags) => imageCommands(flags, choose))
     .command(
@@ -179,9 +251,13 @@ function nodeCommands(parser: Argv, choose: Choose): void {
         choose({ command: 'apiserver', host, port, nodes, verbosity, ...node });
       },
     )
-    .command('completion', 'print a script for bash or zsh that completes commands and flags', {}, () => {
-      parser.showCompletionScript();
-    })
+    .command(
+      'completion [shell]',
+      'print a script for bash, zsh or fish that completes commands, flags and names of VMs',
+      (flags) =>
+        flags.positional('shell', { type: 'string', choices: shells, describe: 'default: the one that you use' }),
+      (given) => choose({ command: 'completion', shell: given.shell }),
+    )
     .command('version', 'print the version', {}, () => choose({ command: 'version' }));
 }
 
@@ -313,7 +389,7 @@ interface ExplainValues {
   readonly namespace: string;
   readonly name: string | undefined;
   readonly labels: boolean;
-  readonly output: 'text' | 'json';
+  readonly output: 'text' | 'json' | 'yaml';
   readonly socket: string | undefined;
 }
 
@@ -331,7 +407,7 @@ function explainQuestion(given: ExplainValues): ExplainQuestion {
 /** The script of `completion` calls with it, followed by the words so far. */
 const completionFlag = '--get-yargs-completions';
 /** Names of arguments without dashes, and keys of yargs itself: it takes `--name` for a flag, and drops its value. */
-const noFlags: ReadonlySet<string> = new Set(['_', '$0', 'name', 'reference', 'source']);
+const noFlags: ReadonlySet<string> = new Set(['_', '$0', 'name', 'reference', 'source', 'shell']);
 
 /** `help stop` is `stop --help`, and a word after a flag that is on or off is NAME, be it `true`. */
 function asYargsReads(argv: readonly string[]): string[] {
@@ -340,16 +416,16 @@ function asYargsReads(argv: readonly string[]): string[] {
 }
 
 /** A value that is wrong earlier in the line keeps no word from being completed, and prints no usage into the terminal. */
-function parseUntilRight(parse: (argv: readonly string[]) => void, argv: readonly string[]): void {
+function parseUntilRight(parse: (argv: readonly string[]) => string, argv: readonly string[]): string {
   const commands = argv.slice(0, -1).filter((word, index) => index === 0 || !word.startsWith('-'));
   for (const given of [argv, [...commands.slice(0, 3), ...argv.slice(-1)]]) {
     try {
-      parse(given);
-      return;
+      return parse(given);
     } catch (error) {
       if (!(error instanceof NodeError)) throw error;
     }
   }
+  return '';
 }
 
 /** What yargs would take without a word for something else than what is written there. */

@@ -11,6 +11,7 @@ import {
 } from '../../api/index.ts';
 import { shortened } from '../../base/index.ts';
 import { durationText, migrationText, movedText, nextTryText } from '../../web/index.ts';
+import { type Paint, painted, plain } from './style.ts';
 
 const decisionsShown = 12;
 
@@ -215,11 +216,13 @@ function oneLine(text: string, limit: number): string {
   return shortened(text.replaceAll(/\s+/g, ' '), limit);
 }
 
-export function table(head: readonly string[], rows: readonly (readonly string[])[]): string[] {
+/** Cells that tell a state have its colour. */
+export function table(head: readonly string[], rows: readonly (readonly string[])[], paint: Paint = plain): string[] {
   const widths = head.map((title, at) => Math.max(title.length, ...rows.map((cells) => (cells[at] ?? '').length)));
-  return [head, ...rows].map((cells) =>
+  return [head, ...rows].map((cells, line) =>
     cells
-      .map((cell, at) => cell.padEnd(widths[at] ?? 0))
+      .map((cell, at) => (at === cells.length - 1 ? cell : cell.padEnd(widths[at] ?? 0)))
+      .map((cell) => (line === 0 ? cell : painted(paint, cell)))
       .join('  ')
       .trimEnd(),
   );

@@ -10,11 +10,15 @@ import {
   type ExplainList,
   type ExplainReport,
 } from '../../api/index.ts';
-import { errorMessage, escapedJson, plainText } from '../../base/index.ts';
+import { errorMessage, plainText } from '../../base/index.ts';
+import { KubeError } from '../../kube/index.ts';
 import { foreignSocket, getExplanation, knownAgents } from '../agent-api/index.ts';
 import { NodeError } from '../errors.ts';
 import { nodePaths } from '../paths.ts';
 import { controllerStory, controllerTable, explainStory, explainTable, table } from './explain-text.ts';
+import { explainWaiting, type WaitingReport, waitingLines } from './explain-waiting.ts';
+import { documentText } from './answer-format.ts';
+import { type Paint, plain } from './style.ts';
 
 export interface ExplainQuestion {
   /** Of an agent: `<kubevirt-private-dir>/virt-handler.sock`. */
@@ -22,7 +26,7 @@ export interface ExplainQuestion {
   readonly namespace: string;
   /** Absent: all VMIs that the agent knows. */
   readonly name?: string | undefined;
-  readonly output: 'text' | 'json';
+  readonly output: 'text' | 'json' | 'yaml';
   /** The question is for virt-controller about an object of this kind. */
   readonly kind?: ControllerKind;
   /** Ask about the labels of the node, those whose keys contain `name`. */
@@ -31,7 +35,7 @@ export interface ExplainQuestion {
   readonly stateDir?: string;
 }
 
-type Answer = ExplainReport | ExplainList | ExplainLabels | ControllerReport | ControllerList;
+type Answer = ExplainReport | ExplainList | ExplainLabels | ControllerReport | ControllerList | WaitingReport;
 
 const agentAnswers = ['Why', 'WhyList', 'WhyLabels'];
 const controllerAnswers = ['Explanation', 'ExplanationList'];
@@ -51,14 +55,51 @@ export function explainTarget(text: string | undefined): Pick<ExplainQuestion, '
 /**
  * Asks the agent of this node, or virt-controller, why it does what it does. Throws NodeError, whose message says what to do.
  */
-export async function askExplain(question: ExplainQuestion): Promise<string> {
+export async function askExplain(
+  question: ExplainQuestion,
+  { now = new Date(), paint = plain }: { readonly now?: Date; readonly paint?: Paint } = {},
+): Promise<string> {
   const agents = question.stateDir === undefined ? [] : await knownAgents(nodePaths(question.stateDir));
-  if (agents.length > 1) return askAll(question, agents);
-  return shown(question, await ask(question));
+  const isOne = agents.length <= 1;
+  try {
+    const answers = isOne ? [{ socket: question.socket, answer: await ask(question) }] : await askAll(question, agents);
+    return shownAll(question, [...answers, ...(await startedAgain(question, answers, now))], isOne, paint);
+  } catch (error) {
+    // No agent knows it, or none answers: what keeps it from them is in the API.
+    const waiting = await waitingFor(question, now).catch((cause: unknown) => {
+      const isNoAnswer = cause instanceof KubeError || (cause instanceof NodeError && cause.code !== 'NOT_FOUND');
+      throw isNoAnswer ? error : cause;
+    });
+    if (!waiting) throw error;
+    return shownAll(question, [{ socket: question.socket, answer: waiting }], true, paint);
+  }
+}
+
+interface Told {
+  readonly socket: string;
+  readonly answer: Answer | NodeError;
+}
+
+/** What the agents know is over, and there is a VM of that name still: what becomes of it now. */
+async function startedAgain(question: ExplainQuestion, answers: readonly Told[], now: Date): Promise<Told[]> {
+  const isOver = ({ answer }: Told) =>
+    !(answer instanceof NodeError) &&
+    answer.kind === 'Why' &&
+    answer.goneAt !== undefined &&
+    !answer.decisions.at(-1)?.seen.vmi.moved;
+  if (answers.length === 0 || !answers.every(isOver)) return [];
+  const waiting = await waitingFor(question, now).catch(() => undefined);
+  return waiting ? [{ socket: question.socket, answer: waiting }] : [];
+}
+
+/** Of one VM, asked about on a node of this machine. */
+async function waitingFor({ namespace, name, stateDir, labels }: ExplainQuestion, now: Date) {
+  if (stateDir === undefined || name === undefined || labels) return undefined;
+  return explainWaiting(nodePaths(stateDir), { namespace, name }, now);
 }
 
 /** A VM that has moved is known to both nodes. Of several nodes the answers are a list in JSON. */
-async function askAll(question: ExplainQuestion, agents: readonly { readonly socket: string }[]): Promise<string> {
+async function askAll(question: ExplainQuestion, agents: readonly { readonly socket: string }[]): Promise<Told[]> {
   const asking = agents.map(async ({ socket }) => ({ socket, answer: await ask({ ...question, socket }) }));
   const asked = await Promise.allSettled(asking);
   const answers = asked.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []));
@@ -66,24 +107,29 @@ async function askAll(question: ExplainQuestion, agents: readonly { readonly soc
   // That one node does not know a VM is no answer, where another one does.
   const problems = failed.filter((error) => !(error instanceof NodeError && error.code === 'NOT_FOUND'));
   if (answers.length === 0) throw problems[0] ?? failed[0];
-  if (question.output === 'json')
-    return escapedJson(
-      JSON.stringify(
-        answers.map(({ answer }) => answer),
-        undefined,
-        2,
-      ),
-    );
-  const texts = answers.map(({ socket, answer }) => shown({ ...question, socket }, answer));
-  return [...texts, ...problems.map((error) => plainText(errorMessage(error)))].join('\n\n');
+  const unasked = problems.map((error) => new NodeError('AGENT_AWAY', errorMessage(error)));
+  return [...answers, ...unasked.map((answer) => ({ socket: question.socket, answer }))];
 }
 
-function shown({ socket, name, output }: ExplainQuestion, answer: Answer): string {
-  if (output === 'json') return escapedJson(JSON.stringify(answer, undefined, 2));
-  // Whatever a message contains, it moves no cursor.
-  return linesOf(answer, socket, name)
-    .map((line) => plainText(line))
-    .join('\n');
+function shownAll({ output, name }: ExplainQuestion, told: readonly Told[], isOne: boolean, paint: Paint): string {
+  if (output !== 'text') {
+    const answers = told.flatMap(({ answer }) => (answer instanceof NodeError ? [] : [answer]));
+    return documentText(output, isOne ? answers[0] : answers);
+  }
+  const texts = told.map(({ socket, answer }) => {
+    const lines = answer instanceof NodeError ? [answer.message] : linesOf(answer, socket, name);
+    // Whatever a message contains, it moves no cursor.
+    return lines.map((line) => emphasized(plainText(line), paint)).join('\n');
+  });
+  return texts.join('\n\n');
+}
+
+/** The words at the beginnings of a story's lines that matter most. */
+function emphasized(line: string, paint: Paint): string {
+  const [, label = ''] = /^ {2}(problem|warning|quarantine|back-off|waits for|do)\b/.exec(line) ?? [];
+  if (label === '') return line;
+  const tone = label === 'do' ? 'good' : label === 'waits for' ? 'waiting' : 'bad';
+  return `  ${paint(label, tone)}${line.slice(2 + label.length)}`;
 }
 
 function linesOf(answer: Answer, socket: string, name = ''): string[] {
@@ -99,6 +145,8 @@ function linesOf(answer: Answer, socket: string, name = ''): string[] {
         return controllerStory(answer);
       case 'ExplanationList':
         return controllerTable(answer);
+      case 'Waiting':
+        return waitingLines(answer);
     }
     return answer satisfies never;
   } catch (cause) {

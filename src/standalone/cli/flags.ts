@@ -4,6 +4,7 @@ import { NodeError } from '../errors.ts';
 import { defaultStateDir } from '../paths.ts';
 import { isPodNetworkWish } from '../pod-network/index.ts';
 import { maxNodes } from '../supervisor/index.ts';
+import { outputFormats } from './answer-format.ts';
 
 /** Flags that several commands have, as yargs takes them. */
 
@@ -70,6 +71,34 @@ export const nodeFlags = {
   ...verbosity,
 } as const;
 
+/** Of all commands. */
+export const commonFlags = { 'no-color': toggle('no colours, also on a terminal') } as const;
+
+const output = <T extends string>(choices: readonly T[], fallback: T) =>
+  ({ output: { ...text('form of the answer'), choices, default: fallback, alias: 'o' } }) as const;
+
+export const statusFlags = { ...stateDir, ...output(['table', 'json', 'yaml'], 'table') } as const;
+export const listFlags = {
+  ...stateDir,
+  namespace: { ...text('namespace of the VMs'), default: 'default', alias: 'n' },
+  all: { ...toggle('those of all namespaces'), alias: 'A' },
+  ...output(outputFormats, 'table'),
+} as const;
+export const usersFlags = { ...stateDir, ...output(outputFormats, 'table') } as const;
+export const urlFlags = { ...stateDir, 'read-only': toggle('an address for looking only') } as const;
+export const kubeconfigFlags = {
+  ...stateDir,
+  user: text('an ordinary user, who is made, or gets a new token; without it the kubeconfig is your own'),
+  namespace: { ...text('the only namespace of the user (default: all)'), alias: 'n' },
+  'read-only': toggle('the user may look at objects, and do nothing'),
+  duration: {
+    ...text('how long the token is good, such as 12h or 30d (default: until it is revoked)'),
+    coerce: duration,
+  },
+  output: { ...text('file to write it to, for you only (default: standard output)'), alias: 'o' },
+  revoke: toggle('end the right of the user at once'),
+} as const;
+
 export const vmFlags = {
   ...stateDir,
   namespace: { ...text('namespace of the VM'), default: 'default', alias: 'n' },
@@ -109,7 +138,7 @@ export const migrateFlags = {
 export const explainFlags = {
   ...vmFlags,
   labels: toggle('labels of the node instead, those whose keys contain NAME'),
-  output: { ...text('form of the answer'), choices: ['text', 'json'], default: 'text', alias: 'o' },
+  output: { ...text('form of the answer'), choices: ['text', 'json', 'yaml'], default: 'text', alias: 'o' },
   socket: {
     ...text('socket of the agent, in a pod: <private dir>/virt-handler.sock'),
     coerce: (file: string) => named('socket', file, 'socket'),
@@ -118,7 +147,10 @@ export const explainFlags = {
 
 /** Names of all flags that are on or off: yargs takes `--keep-vms=maybe` for "off". */
 export const toggles: ReadonlySet<string> = new Set(
-  Object.entries({ ...upFlags, ...stopFlags, ...accessFlags, ...rebootFlags, ...migrateFlags, ...explainFlags })
+  Object.entries({
+    ...{ ...commonFlags, ...upFlags, ...stopFlags, ...accessFlags, ...rebootFlags, ...migrateFlags, ...explainFlags },
+    ...{ ...listFlags, ...urlFlags, ...kubeconfigFlags },
+  })
     .filter(([, flag]) => flag.type === 'boolean')
     .map(([name]) => name),
 );
@@ -127,6 +159,15 @@ export const toggles: ReadonlySet<string> = new Set(
 function named<T extends string | undefined>(flag: string, value: T, what: string): T {
   if (value !== '') return value;
   throw new NodeError('USAGE', `--${flag}: no ${what} is given`);
+}
+
+/** Milliseconds. */
+function duration(value: string): number {
+  const [, count = '', unit = ''] = /^([1-9]\d{0,5})([smhd])$/.exec(value) ?? [];
+  const size = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }[unit];
+  if (size !== undefined) return Number(count) * size;
+  const text = `${JSON.stringify(value)} is no time such as 90m, 12h or 30d`;
+  throw new NodeError('USAGE', `--duration: ${text}`);
 }
 
 function podNetwork(wish: string): string {

@@ -3,20 +3,28 @@
  * Must not know: argv, environment and signals (they come as arguments); the inside of a program of the node.
  */
 export * from './command.ts';
+export { completionScript, dynamicWords, shells } from './completion.ts';
 export * from './console.ts';
 export { ConsoleStream, type ConsoleWish } from './console-stream.ts';
 export * from './demo-image.ts';
+export * from './exit-code.ts';
 export * from './explain.ts';
 export { failureText } from './failure.ts';
 export * from './find-vmi.ts';
 export { defaultApiPort } from './flags.ts';
 export * from './leftovers.ts';
+export * from './list.ts';
 export * from './migrate.ts';
+export { documentText } from './answer-format.ts';
 export { watchOutput } from './output.ts';
+export * from './progress.ts';
 export * from './screenshot.ts';
 export * from './serial-login.ts';
 export * from './status.ts';
 export { stopNode } from './stop.ts';
+export * from './style.ts';
 export * from './up.ts';
+export * from './users.ts';
+export * from './version.ts';
 export * from './vm-agent.ts';
 export * from './vnc-proxy.ts';

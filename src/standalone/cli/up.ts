@@ -31,6 +31,8 @@ export interface UpDeps {
   readonly node: StandaloneNode;
   /** Whole lines for a person. */
   readonly say: (line: string) => void;
+  /** What is under way, on a terminal; undefined: nothing. */
+  readonly busy?: (text: string | undefined) => void;
 }
 
 const vm = { namespace: 'default', name: 'demo' };
@@ -51,13 +53,17 @@ export function stopwatch(say: (line: string) => void, nowMs: () => number): (st
  */
 export async function runUp(options: UpOptions, deps: UpDeps, leave: AbortSignal): Promise<void> {
   const { paths } = options;
-  const { node, say } = deps;
+  const { node, say, busy = () => undefined } = deps;
   const step = stopwatch(say, () => performance.now());
   await installDemoImage(new ImageStore({ dir: paths.imagesDir }), options.guestDir);
+  busy('the node starts');
   await node.start();
   let failure: unknown;
   try {
+    busy(`${vm.name} boots`);
     await bootExample(options, deps, step, leave);
+    busy(undefined);
+    if (options.once) busy(`${vm.name} is deleted`);
     if (options.once) await deleteExample(options, deps, step, leave);
     else {
       howToReach(options, deps);
@@ -71,8 +77,10 @@ export async function runUp(options: UpOptions, deps: UpDeps, leave: AbortSignal
     }
   }
   say('stopping: virtual machines shut down first (Ctrl-C again ends everything now)');
+  busy('the node stops');
   await haltExample(deps);
   await node.stop({ pods: 'end' });
+  busy(undefined);
   step('stopped');
   if (failure === undefined) return;
   throw new NodeError('CHILD_FAILED', errorMessage(failure), { cause: failure });

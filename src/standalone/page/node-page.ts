@@ -55,6 +55,7 @@ export class NodePage implements Component {
       await this.#feed.start();
       await server.start();
       this.#server = server;
+      await writeFileAtomic(paths.webViewAddress, `${server.viewUrl}\n`, 0o600);
       await writeFileAtomic(paths.webAddress, `${server.url}\n`, 0o600);
     } catch (error) {
       this.#problem = errorMessage(error);
@@ -124,12 +125,15 @@ async function explained(socket: string, target: string, signal: AbortSignal): P
   return { httpStatus, body: document };
 }
 
-/** The address that a running node wrote; undefined when it serves no page. */
-export async function pageAddress({ webAddress }: NodePaths): Promise<string | undefined> {
-  return (await readIfThere(webAddress))?.trim();
+/** The address that a running node wrote, on demand that for looking only; undefined when it serves no page. */
+export async function pageAddress(
+  { webAddress, webViewAddress }: NodePaths,
+  isReadOnly = false,
+): Promise<string | undefined> {
+  return (await readIfThere(isReadOnly ? webViewAddress : webAddress))?.trim();
 }
 
 /** A node without a page must not leave the address of an earlier one. */
-export async function forgetPage({ webAddress }: NodePaths): Promise<void> {
-  await rm(webAddress, { force: true });
+export async function forgetPage({ webAddress, webViewAddress }: NodePaths): Promise<void> {
+  await Promise.all([webAddress, webViewAddress].map((file) => rm(file, { force: true })));
 }

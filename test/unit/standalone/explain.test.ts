@@ -258,7 +258,7 @@ test('the command asks the agent of the state directory, or the one on another s
     output: 'json',
     socket: '/x',
   });
-  assert.throws(() => parseCommand(['why', '-o', 'yaml']), { code: 'USAGE', message: /Choices: "text", "json"/ });
+  assert.throws(() => parseCommand(['why', '-o', 'xml']), { code: 'USAGE', message: /none of "text", "json", "yaml"/ });
   assert.throws(() => parseCommand(['why', 'a', 'b']), { code: 'USAGE' });
 });
 
