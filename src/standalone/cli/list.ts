@@ -94,9 +94,7 @@ export function shownVms(listed: readonly Listed[], namespace: string | undefine
         problemOf(each.row) ?? '-',
       ]),
     },
-    names: listed.map(
-      ({ object }) => `${(object.kind ?? 'VirtualMachine').toLowerCase()}.kubevirt.io/${object.metadata.name}`,
-    ),
+    names: listed.map(({ row }) => `${kindOf(row).toLowerCase()}.kubevirt.io/${row.name}`),
     document: {
       apiVersion: 'v1',
       kind: 'List',
@@ -109,8 +107,11 @@ export function shownVms(listed: readonly Listed[], namespace: string | undefine
 
 /** Objects of a list come without kind and apiVersion. */
 function withKind(object: KubeObject, row: VmRow): KubeObject {
-  const kind = row.runStrategy === undefined ? 'VirtualMachineInstance' : 'VirtualMachine';
-  return { ...object, apiVersion: 'kubevirt.io/v1', kind };
+  return { ...object, apiVersion: 'kubevirt.io/v1', kind: kindOf(row) };
+}
+
+function kindOf({ runStrategy }: VmRow): string {
+  return runStrategy === undefined ? 'VirtualMachineInstance' : 'VirtualMachine';
 }
 
 function cpusOf(vmi: VirtualMachineInstance | undefined): string {

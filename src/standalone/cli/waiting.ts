@@ -135,7 +135,6 @@ const rules: readonly Rule[] = [
       };
     },
   },
-  { rule: 'controller-away', tell: withoutController },
   {
     rule: 'refused',
     tell: ({ vm, vmi, name, namespace }) => {
@@ -151,6 +150,7 @@ const rules: readonly Rule[] = [
   },
   { rule: 'unschedulable', tell: unschedulable },
   { rule: 'container-waits', tell: waitingContainer },
+  { rule: 'controller-away', tell: withoutController },
   {
     rule: 'on-a-node',
     tell: ({ vmi }) => {
@@ -242,9 +242,11 @@ function fillingDataVolume({ dataVolumes, namespace }: WaitingFacts) {
 
 function withoutController({ isControllerAway, vmi, pod }: WaitingFacts) {
   if (!isControllerAway || pod?.spec.nodeName) return undefined;
-  const what = vmi ? 'its launcher pod' : 'its VirtualMachineInstance';
+  const what = pod
+    ? 'finds a node for its launcher pod'
+    : `makes ${vmi ? 'its launcher pod' : 'its VirtualMachineInstance'}`;
   return {
-    waitsFor: `virt-controller, which makes ${what} and does not answer`,
+    waitsFor: `virt-controller, which ${what} and does not answer`,
     todo: ['virt-node status: does it run? Its log is virt-controller.log in the directory of logs'],
   };
 }

@@ -167,3 +167,20 @@ test('each VMI has its own line', async (t) => {
   await two.gets('for two');
   assert.equal(one.text + two.text, 'for onefor two');
 });
+
+test('who came for looking only never becomes the writer, and is told so', async (t) => {
+  const { attach, guest } = await startBench(t);
+  const looker = await attach('?access=view-only', { protocols: [aware] }).opened();
+  const line = await guest.connection();
+  await looker.notice('attached', ({ role }) => role === 'viewer');
+  looker.websocket.send(JSON.stringify({ kind: 'take' }));
+  await looker.notice('role', ({ reason }) => reason === 'you may look on, and no more');
+  looker.send('from who looks');
+  const writer = await attach('', { protocols: [aware] }).opened();
+  looker.websocket.send(JSON.stringify({ kind: 'take' }));
+  await eventually(() => assert.equal(looker.notices.filter(({ kind }) => kind === 'role').length, 2));
+  writer.send('from the writer');
+  await eventually(() => assert.equal(line.read()?.toString(), 'from the writer'));
+  line.write('for both');
+  await looker.gets('for both');
+});

@@ -80,6 +80,16 @@ test('a viewer that cannot be followed is ended in words and the writer goes on'
   await writer.gets('on');
 });
 
+test('who came to a screen for looking only cannot take it over', async (t) => {
+  const { attach, guest } = await startBench(t);
+  const looker = await attach('?access=view-only', awareVnc).opened();
+  const input = inputOf(await guest.connection(1));
+  looker.websocket.send(JSON.stringify({ kind: 'take' }));
+  await looker.notice('role', ({ role }) => role === 'viewer');
+  looker.websocket.send(Buffer.concat([exclusive, keyDown, update]));
+  await eventually(() => assert.deepEqual(input(), Buffer.concat([shared, update])));
+});
+
 test('a screen that is closed by the guest ends its own session only', async (t) => {
   const { attach, guest } = await startBench(t);
   const first = await attach('', awareVnc).opened();
