@@ -138,7 +138,10 @@ function completed(argv: readonly string[]): Command {
   const wanted = wantedAt(words);
   // What stands behind a flag that takes a value is neither command nor flag.
   const isValue = wanted.kind !== 'vms' && wanted.kind !== 'nothing';
-  return { command: 'complete', words: isValue ? [] : staticWords(argv), wanted, stateDir: stateDirOfLine };
+  // Flags where one is begun: they would hide the names.
+  const isFlag = words.at(-1)?.startsWith('-') === true;
+  const offered = isValue ? [] : staticWords(argv).filter((word) => word.startsWith('-') === isFlag);
+  return { command: 'complete', words: offered, wanted, stateDir: stateDirOfLine };
 }
 
 /** Commands and flags; shells that show descriptions are given them by yargs behind a colon. */
@@ -147,11 +150,15 @@ function staticWords(argv: readonly string[]): string[] {
   return printed.split('\n').flatMap((line) => line.split(':', 1)[0] || []);
 }
 
+/** Other names of commands, which yargs offers to nobody. */
+const aliases = { list: 'ls', explain: 'why' } as const;
+
 const grammar: Grammar = {
   words: (path, kind) => {
     const words = staticWords([completionFlag, 'virt-node', ...path, kind === 'flags' ? '--' : '']);
+    const all = path.length === 0 && kind === 'commands' ? [...words, ...Object.values(aliases)] : words;
     // `--o` is yargs' other way of writing `-o`.
-    return words.filter((word) => (kind === 'flags' ? /^--[\w-]{2}/ : /^[a-z]/).test(word));
+    return all.filter((word) => (kind === 'flags' ? /^--[\w-]{2}/ : /^[a-z]/).test(word));
   },
 };
 
@@ -220,7 +227,7 @@ function nodeCommands(parser: Argv, choose: Choose): void {
       (given) => choose({ command: 'status', stateDir: given['state-dir'], output: given.output }),
     )
     .command(
-      ['list', 'ls'],
+      ['list', aliases.list],
       'list the VMs of the node',
       (flags) => flags.options(listFlags),
       (given) => {
@@ -324,7 +331,7 @@ function vmCommands(parser: Argv, choose: Choose): void {
       (given) => choose({ command: 'migrate-cancel', ...vmOf(given) }),
     )
     .command(
-      ['explain [name]', 'why'],
+      ['explain [name]', aliases.explain],
       'show what was decided and why: NAME by the agent (all without NAME), vm/NAME, vmi/NAME, vmim/NAME, vmirs/NAME, vmpool/NAME, node/NODE or evacuation/NODE by virt-controller (all: vm/)',
       (flags) =>
         flags

@@ -138,7 +138,8 @@ export function completionScript(shell: Shell, command: readonly string[]): stri
         'function __virt_node_words',
         `  ${ask} (commandline -opc) (commandline -ct) 2>/dev/null`,
         'end',
-        "complete -c virt-node -a '(__virt_node_words)'",
+        // Files where there is nothing else.
+        "complete -c virt-node -n 'test -n (__virt_node_words | string collect)' -f -a '(__virt_node_words)'",
       ].join('\n');
   }
 }

@@ -140,7 +140,7 @@ function withoutMigration({ vm, vmiUid }: Awaited, vmi: VirtualMachineInstance |
   const text = isThere
     ? `${name} stays where it is: the migration was cancelled`
     : `${name} was not moved: it has ended`;
-  return new NodeError('NOT_FOUND', text);
+  return new NodeError('CHILD_FAILED', text);
 }
 
 /** One line for people. What the VMI says of an earlier migration is no word about this one. */

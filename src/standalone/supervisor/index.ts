@@ -12,4 +12,4 @@ export { maxNodes } from './node-options.ts';
 export * from './program.ts';
 export * from './standalone-node.ts';
 export * from './user-accounts.ts';
-export { type UserRights, userRules } from './user-rules.ts';
+export type { UserRights } from './user-rules.ts';

@@ -135,13 +135,20 @@ describe('the command line on a VM that runs', { skip: needsRoot }, () => {
   test('what is asked of a VM that is not there, or not of this node, is refused with what to look at', async () => {
     for (const command of ['pause', 'reboot', 'screenshot', 'vnc', 'console']) {
       const { code, stderr } = await node.cli([command, 'nobody']);
-      assert.equal(code, 1, command);
-      assert.match(stderr, /no VirtualMachineInstance nobody in namespace default; see: kubectl get vmi -A/);
+      assert.equal(code, 4, command);
+      assert.match(stderr, /there is no VM nobody in namespace default/);
     }
     await node.apply(demoVmi('waits', { nodeSelector: { nobody: 'has-this' } }));
     const { code, stderr } = await node.cli(['console', 'waits']);
-    assert.equal(code, 1);
+    assert.equal(code, 6);
     assert.match(stderr, /default\/waits is \w+, not Running/);
+    await eventually(async () => {
+      const { stdout } = await node.cli(['explain', 'waits']);
+      assert.match(stdout, /^default\/waits is on no node$[\s\S]*waits for a node that takes its launcher pod: /m);
+      assert.match(stdout, /^ {2}decided .*\(VirtualMachineInstance, rule /m);
+    });
+    const misspelt = await node.cli(['console', 'wiats']);
+    assert.deepEqual([misspelt.code, /did you mean waits\?/.test(misspelt.stderr)], [4, true]);
     await node.kubectl('delete', 'vmi', 'waits');
   });
 
@@ -165,6 +172,32 @@ describe('the command line on a VM that runs', { skip: needsRoot }, () => {
     const picture = await get('/v1/namespaces/default/virtualmachineinstances/cli/vnc/screenshot', mine);
     assert.equal(picture.headers.get('content-type'), 'image/png');
     assert.equal((await get('/api/why/default/cli', mine)).status, 200);
+    const looks = (await node.cli(['url', '--read-only'])).stdout.trim().split('#token=')[1] ?? '';
+    const theirs = { authorization: `Bearer ${looks}` };
+    assert.equal((await get('/api/vms', theirs)).status, 200);
+    const stop = await fetch(`${origin}/api/vms/default/cli/stop`, { method: 'POST', headers: theirs });
+    assert.equal(stop.status, 403);
+  });
+
+  test('an ordinary user of one namespace sees it with kubectl, and no other; revoked it is over', async () => {
+    const file = path.join(node.paths.stateDir, 'anna.kubeconfig');
+    const made = await node.cli(['kubeconfig', '--user', 'anna', '--namespace', 'default', '--read-only', '-o', file]);
+    assert.equal(made.code, 0, made.stderr);
+    assert.match(await node.kubectl('--kubeconfig', file, 'get', 'vmi', '-o', 'name'), /\/cli$/m);
+    await assert.rejects(node.kubectl('--kubeconfig', file, 'get', 'vmi', '-A'), /cannot list resource/);
+    await assert.rejects(node.kubectl('--kubeconfig', file, 'delete', 'vmi', 'cli'), /cannot delete resource/);
+    assert.match((await node.cli(['users'])).stdout, /^anna +default +read /m);
+    assert.equal((await node.cli(['kubeconfig', '--user', 'anna', '--revoke'])).code, 0);
+    await assert.rejects(node.kubectl('--kubeconfig', file, 'get', 'vmi'), /must be logged in/);
+  });
+
+  test('list shows it, for people and for programs', async () => {
+    assert.match((await node.cli(['list'])).stdout, /^default +cli +Running +True /m);
+    const { items } = JSON.parse((await node.cli(['list', '-o', 'json'])).stdout);
+    assert.deepEqual(
+      items.map(({ metadata }: { metadata: { name: string } }) => metadata.name),
+      ['cli'],
+    );
   });
 
   test('ports that others have taken meanwhile are passed over at the next start, and told; the VM stays, the page’s token does not', async () => {

@@ -76,10 +76,10 @@ describe('a VM on the standalone node', { skip: needsRoot }, () => {
 
   test('virt-node console says why there is none', async () => {
     const missing = await node.cli(['console', 'nobody']);
-    assert.equal(missing.code, 1);
-    assert.match(missing.stderr, /no VirtualMachineInstance nobody in namespace default/);
+    assert.equal(missing.code, 4);
+    assert.match(missing.stderr, /there is no VM nobody in namespace default/);
     const elsewhere = await node.cli(['console', 'life', '-n', 'other']);
-    assert.match(elsewhere.stderr, /no VirtualMachineInstance life in namespace other/);
+    assert.match(elsewhere.stderr, /there is no VM life in namespace other, but in default: -n default/);
   });
 
   test('virt-node status tells what runs; a second node on the directory is refused', async () => {
@@ -88,7 +88,7 @@ describe('a VM on the standalone node', { skip: needsRoot }, () => {
     assert.match(status.stdout, /virt-handler +running/);
     assert.match(status.stdout, /default\/life Running/);
     const second = await node.cli(['start']);
-    assert.equal(second.code, 1);
+    assert.equal(second.code, 6);
     assert.match(second.stderr, /a node runs already/);
   });
 

@@ -102,7 +102,7 @@ describe('two nodes on one machine', { skip: needsRoot }, () => {
     await assertLives();
     await assertGone(2);
     const again = await node.cli(['migrate-cancel', name]);
-    assert.equal(again.code, 1);
+    assert.equal(again.code, 4);
     assert.match(again.stderr, /default\/walker is not being moved/);
     await limitMigrations(null);
   });
@@ -146,7 +146,7 @@ describe('two nodes on one machine', { skip: needsRoot }, () => {
   test('a start with fewer nodes is refused while one that would go has a VM, and the VM runs on', async () => {
     await node.end('SIGTERM');
     const refused = await node.cli(['start', '--node-name', 'box', '--api-port', '26443']);
-    assert.equal(refused.code, 1);
+    assert.equal(refused.code, 6);
     assert.match(refused.stderr, /--nodes 1: node box-2 would go and still has default\/walker: start with --nodes 2/);
     await node.start(start);
     await assertLives();

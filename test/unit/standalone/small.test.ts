@@ -156,6 +156,7 @@ describe('command line', () => {
     [['statsu'], /"statsu" is no command of virt-node: did you mean status\? \(see virt-node --help\)$/],
     [['statsu', '--state-dir', '/s'], /"statsu" is no command of virt-node: did you mean status\?/],
     [['image', 'ad', 'x', 'y'], /"ad" is no command of virt-node image: did you mean add\?/],
+    [['why', '--labls'], /--labls is no flag of virt-node why: did you mean --labels\?/],
     [['help', 'statsu'], /"statsu" is no command of virt-node: did you mean status\?/],
     [['up', '--onec'], /--onec is no flag of virt-node up: did you mean --once\?/],
     [['list', '--ouput=json'], /--ouput is no flag of virt-node list: did you mean --output\?/],
