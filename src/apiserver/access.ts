@@ -4,6 +4,8 @@ import { ApiError, qualified } from './errors.ts';
 export interface AccessRule {
   /** As a RoleBinding's: in these alone, and nothing at the cluster scope. Absent: everywhere. */
   readonly namespaces?: readonly string[];
+  /** In all namespaces but these, each by its name: not in a question about all at once, in which these would be. */
+  readonly exceptNamespaces?: readonly string[];
   /** Empty text is the core group. */
   readonly apiGroups: readonly string[];
   /** `pods`, `pods/log`, `*`, or `*` followed by `/` and a sub-resource. */
@@ -70,7 +72,12 @@ const everything: readonly AccessRule[] = [{ apiGroups: ['*'], resources: ['*'],
 /** All rules of a user that hold in this namespace, or at the cluster scope; whose token came without rules may do everything. */
 export function rulesOf({ rules }: User, namespace: string | undefined): readonly AccessRule[] {
   if (rules === undefined) return everything;
-  return [...selfRules, ...rules.filter(({ namespaces }) => !namespaces || namespaces.includes(namespace ?? ''))];
+  return [...selfRules, ...rules.filter((rule) => holdsIn(rule, namespace ?? ''))];
+}
+
+function holdsIn({ namespaces, exceptNamespaces }: AccessRule, namespace: string): boolean {
+  if (namespaces && !namespaces.includes(namespace)) return false;
+  return !exceptNamespaces || (namespace !== '' && !exceptNamespaces.includes(namespace));
 }
 
 export function isAllowed(user: User, request: AccessRequest): boolean {

@@ -18,7 +18,6 @@ import {
   stateDir,
   statusFlags,
   stopFlags,
-  toggles,
   upFlags,
   urlFlags,
   vmFlags,
@@ -26,6 +25,7 @@ import {
 } from './flags.ts';
 import type { ListWish } from './list.ts';
 import type { MigrateWish } from './migrate.ts';
+import { asYargsReads, refuseMisread } from './misread.ts';
 import { commandPath, type Grammar, misuse } from './misuse.ts';
 import { addUserCommands, type UserCommand } from './user-commands.ts';
 import type { CliVmAction, VmName } from './vm-agent.ts';
@@ -413,15 +413,6 @@ function explainQuestion(given: ExplainValues): ExplainQuestion {
 
 /** The script of `completion` calls with it, followed by the words so far. */
 const completionFlag = '--get-yargs-completions';
-/** Names of arguments without dashes, and keys of yargs itself: it takes `--name` for a flag, and drops its value. */
-const noFlags: ReadonlySet<string> = new Set(['_', '$0', 'name', 'reference', 'source', 'shell']);
-
-/** `help stop` is `stop --help`, and a word after a flag that is on or off is NAME, be it `true`. */
-function asYargsReads(argv: readonly string[]): string[] {
-  const words = argv[0] === 'help' ? [...argv.slice(1), '--help'] : argv;
-  return words.map((word) => (toggles.has(word.slice(2)) && word.startsWith('--') ? `${word}=true` : word));
-}
-
 /** A value that is wrong earlier in the line keeps no word from being completed, and prints no usage into the terminal. */
 function parseUntilRight(parse: (argv: readonly string[]) => string, argv: readonly string[]): string {
   const commands = argv.slice(0, -1).filter((word, index) => index === 0 || !word.startsWith('-'));
@@ -433,17 +424,4 @@ function parseUntilRight(parse: (argv: readonly string[]) => string, argv: reado
     }
   }
   return '';
-}
-
-/** What yargs would take without a word for something else than what is written there. */
-function refuseMisread(argv: readonly string[]): void {
-  for (const argument of argv) {
-    // It drops all that follows: `stop -- --keep-vms` must not end VMs.
-    if (argument === '--') throw new NodeError('USAGE', '--: no command takes words after it');
-    const [, flag = '', value] = /^--?([^=]+)(?:=(.*))?$/s.exec(argument) ?? [];
-    if (noFlags.has(flag)) throw new NodeError('USAGE', `Unknown argument: ${flag}`);
-    // It takes every word but "true" for "off": a `--keep-vms=yes` must not end VMs.
-    if (!toggles.has(flag) || value === undefined || value === 'true' || value === 'false') continue;
-    throw new NodeError('USAGE', `--${flag}: ${JSON.stringify(value)} is neither true nor false`);
-  }
 }

@@ -6,7 +6,7 @@ import type { UserAccount } from '../../apiserver/index.ts';
 import { errorCode, errorMessage, isRecord, type Logger } from '../../base/index.ts';
 import { NodeError } from '../errors.ts';
 import { readIfThere, writeFileAtomic } from '../files.ts';
-import { type UserRights, userRules } from './user-rules.ts';
+import { systemNamespaces, type UserRights, userRules } from './user-rules.ts';
 
 /** An ordinary user of the node's API. The token is not kept. */
 export interface UserRecord extends UserRights {
@@ -42,6 +42,9 @@ export function checkUserName(name: string): void {
 
 /** Throws NodeError USAGE. */
 export function checkNamespaceName(name: string): void {
+  if (systemNamespaces.includes(name)) {
+    throw new NodeError('USAGE', `the namespace ${name} is the node's own: give a user another one`);
+  }
   if (namespaceName.test(name)) return;
   throw new NodeError('USAGE', `${JSON.stringify(name)} is no name of a namespace`);
 }

@@ -1,4 +1,5 @@
 import type { AccessRule } from '../../apiserver/index.ts';
+import { kubevirtNamespace } from './node-objects.ts';
 
 /** What an ordinary user of the node may do, and where. */
 export interface UserRights {
@@ -51,7 +52,6 @@ const view: readonly AccessRule[] = [
 
 /** `edit` and `kubevirt.io:migrate`; pods are virt-controller's, and a user makes none. */
 const edit: readonly AccessRule[] = [
-  ...view,
   { apiGroups: ['kubevirt.io'], resources: vmKinds, verbs: write },
   { apiGroups: ['kubevirt.io'], resources: scales, verbs: ['patch', 'update'] },
   { apiGroups: ['kubevirt.io'], resources: [migrations], verbs: write },
@@ -96,9 +96,15 @@ const ofAllNamespaces: readonly AccessRule[] = [
   { apiGroups: ['metrics.k8s.io'], resources: ['nodes'], verbs: ['get', 'list'] },
 ];
 
-/** As rules of a ClusterRole, each with the namespace that it holds in. Pure. */
+/** What is in them belongs to the node itself: whom its agent trusts, above all. */
+export const systemNamespaces: readonly string[] = [kubevirtNamespace, 'kube-system', 'kube-node-lease'];
+
+/** As rules of a ClusterRole, each with the namespaces that it holds in. Pure. */
 export function userRules({ namespace, readOnly }: UserRights): readonly AccessRule[] {
-  const role = readOnly ? view : edit;
-  if (namespace === undefined) return [...role, ...shared, ...ofAllNamespaces];
-  return [...role.map((rule) => ({ ...rule, namespaces: [namespace] })), ...shared];
+  const more = readOnly ? [] : edit;
+  if (namespace === undefined) {
+    const outside = more.map((rule) => ({ ...rule, exceptNamespaces: systemNamespaces }));
+    return [...view, ...outside, ...shared, ...ofAllNamespaces];
+  }
+  return [...[...view, ...more].map((rule) => ({ ...rule, namespaces: [namespace] })), ...shared];
 }

@@ -90,6 +90,25 @@ describe('ordinary users of the node’s API', () => {
     assert.equal((await admin().get(`${vmsOf('team-b')}/sneaked`)).status, 404);
   });
 
+  test('who has all namespaces has not those of the node itself', async () => {
+    const { client } = await add('everywhere');
+    const maps = (namespace: string) => `/api/v1/namespaces/${namespace}/configmaps`;
+    const map = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'kubevirt-ca' } };
+    assert.equal((await client.post(maps('team-b'), map)).status, 201);
+    const refused = [
+      await client.post(maps('kubevirt'), map),
+      await client.delete(`${maps('kubevirt')}/kubevirt-ca`),
+      await client.get('/api/v1/namespaces/kubevirt/secrets'),
+      await client.get('/api/v1/secrets'),
+      await client.delete('/api/v1/configmaps'),
+      await client.put('/apis/kubevirt.io/v1/namespaces/kubevirt/kubevirts/kubevirt', {}),
+    ];
+    assert.deepEqual(
+      refused.map(({ status }) => status),
+      refused.map(() => 403),
+    );
+  });
+
   test('who may look only changes nothing, and opens no console, screen or port', async () => {
     const { client } = await add('look', { readOnly: true });
     assert.equal((await client.get('/apis/kubevirt.io/v1/virtualmachines')).status, 200);
@@ -222,6 +241,7 @@ describe('ordinary users of the node’s API', () => {
     ['x'.repeat(64), {}, /is no name of a user/],
     ['a\nb', {}, /is no name of a user/],
     ['ok', { namespace: 'no-such-team' }, /there is no namespace no-such-team: kubectl create namespace/],
+    ['ok', { namespace: 'kubevirt' }, /the namespace kubevirt is the node's own/],
     ['ok', { namespace: '../x' }, /is no name of a namespace/],
     ['ok', { namespace: '' }, /is no name of a namespace/],
   ];

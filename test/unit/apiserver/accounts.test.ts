@@ -160,6 +160,12 @@ describe('rights of an ordinary user', () => {
     assert.deepEqual(asked({ readOnly: false }, 'any'), edits);
   });
 
+  test('in all namespaces but those of the node itself, where is only looked', () => {
+    for (const namespace of ['kubevirt', 'kube-system']) assert.deepEqual(asked({ readOnly: false }, namespace), looks);
+    // A list of all namespaces would have theirs in it; a deletion, too.
+    assert.deepEqual(asked({ readOnly: false }, ''), looks);
+  });
+
   test('in one namespace only', () => {
     assert.deepEqual(asked({ readOnly: false, namespace: 'a' }, 'a'), edits);
     assert.deepEqual(asked({ readOnly: false, namespace: 'a' }, 'b'), []);
