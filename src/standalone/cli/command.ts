@@ -1,10 +1,10 @@
 import yargs, { type Argv } from 'yargs';
 import { errorMessage } from '../../base/index.ts';
 import { NodeError } from '../errors.ts';
-import { defaultStateDir, nodePaths } from '../paths.ts';
+import { defaultStateDir } from '../paths.ts';
 import { type Shell, shells, stateDirAt, type Wanted, wantedAt } from './completion.ts';
 import type { ConsoleWish } from './console-stream.ts';
-import { type ExplainQuestion, explainTarget } from './explain.ts';
+import { type ExplainQuestion, explainQuestion } from './explain.ts';
 import {
   accessFlags,
   apiserverFlags,
@@ -389,26 +389,6 @@ function accessOf({ view, take }: { readonly view: boolean; readonly take: boole
   if (view && take) throw new NodeError('USAGE', '--view and --take: choose one of them');
   if (view) return 'view';
   return take ? 'take' : 'take-if-free';
-}
-
-interface ExplainValues {
-  readonly 'state-dir': string;
-  readonly namespace: string;
-  readonly name: string | undefined;
-  readonly labels: boolean;
-  readonly output: 'text' | 'json' | 'yaml';
-  readonly socket: string | undefined;
-}
-
-function explainQuestion(given: ExplainValues): ExplainQuestion {
-  const { output, namespace, labels } = given;
-  // With --labels it is a part of keys of labels, which have slashes, too.
-  const target: ReturnType<typeof explainTarget> = labels ? { name: given.name } : explainTarget(given.name);
-  const stateDir = given['state-dir'];
-  const { agentSocket, controllerSocket } = nodePaths(stateDir);
-  const socket = given.socket ?? (target.kind ? controllerSocket : agentSocket);
-  const ofNodes = given.socket === undefined && !target.kind && { stateDir };
-  return { output, namespace, ...target, ...(labels && { labels }), socket, ...ofNodes };
 }
 
 /** The script of `completion` calls with it, followed by the words so far. */

@@ -41,7 +41,7 @@ const agentAnswers = ['Why', 'WhyList', 'WhyLabels'];
 const controllerAnswers = ['Explanation', 'ExplanationList'];
 
 /** `vm/NAME` and the same for each other kind, `node/NODE`, `vm/` (all) and so on: what virt-controller decided. `NAME`: what the agent did. Throws NodeError USAGE. */
-export function explainTarget(text: string | undefined): Pick<ExplainQuestion, 'kind' | 'name'> {
+function explainTarget(text: string | undefined): Pick<ExplainQuestion, 'kind' | 'name'> {
   const [first = '', name, ...more] = (text ?? '').split('/');
   if (name === undefined) return first === '' ? {} : { name: first };
   const kind = controllerKinds.find((each) => each === first);
@@ -50,6 +50,27 @@ export function explainTarget(text: string | undefined): Pick<ExplainQuestion, '
     'USAGE',
     `${JSON.stringify(text)} is neither NAME nor ${controllerKinds.map((each) => `${each}/NAME`).join(' nor ')}`,
   );
+}
+
+interface ExplainValues {
+  readonly 'state-dir': string;
+  readonly namespace: string;
+  readonly name: string | undefined;
+  readonly labels: boolean;
+  readonly output: 'text' | 'json' | 'yaml';
+  readonly socket: string | undefined;
+}
+
+/** What the flags of the command ask. Throws NodeError USAGE. */
+export function explainQuestion(given: ExplainValues): ExplainQuestion {
+  const { output, namespace, labels } = given;
+  // With --labels it is a part of keys of labels, which have slashes, too.
+  const target: ReturnType<typeof explainTarget> = labels ? { name: given.name } : explainTarget(given.name);
+  const stateDir = given['state-dir'];
+  const { agentSocket, controllerSocket } = nodePaths(stateDir);
+  const socket = given.socket ?? (target.kind ? controllerSocket : agentSocket);
+  const ofNodes = given.socket === undefined && !target.kind && { stateDir };
+  return { output, namespace, ...target, ...(labels && { labels }), socket, ...ofNodes };
 }
 
 /**
