@@ -10,9 +10,12 @@ export interface Grammar {
 /** The commands that a line begins with; flags may stand before and between them. */
 export function commandPath(argv: readonly string[], grammar: Grammar): string[] {
   const path: string[] = [];
-  for (const word of argv) {
+  for (const [at, word] of argv.entries()) {
     if (word.startsWith('-')) continue;
-    if (!grammar.words(path, 'commands').includes(word)) break;
+    if (!grammar.words(path, 'commands').includes(word)) {
+      if (mayBeValue(argv, at)) continue;
+      break;
+    }
     path.push(word);
     // Only one command has commands of its own.
     if (path.length === 2) break;
@@ -25,6 +28,11 @@ export function misuse(reason: string, argv: readonly string[], grammar: Grammar
   const path = commandPath(argv, grammar);
   const command = ['virt-node', ...path].join(' ');
   return new NodeError('USAGE', `${wordsFor(reason, argv, path, grammar)} (see ${command} --help)`);
+}
+
+/** Of the flag before it. */
+function mayBeValue(argv: readonly string[], at: number): boolean {
+  return /^-[^=]*$/.test(argv[at - 1] ?? '');
 }
 
 function wordsFor(reason: string, argv: readonly string[], path: readonly string[], grammar: Grammar): string {
@@ -43,11 +51,11 @@ function wordsFor(reason: string, argv: readonly string[], path: readonly string
     return `${command} needs ${missing[2] === '1' ? 'a name' : `${missing[2]} words`} behind it, and has ${missing[1]}`;
   }
   const commands = grammar.words(path, 'commands');
-  const first = argv.find((word) => !word.startsWith('-') && !path.includes(word));
-  if (path.length < 2 && commands.length > 0 && first !== undefined && list.split(', ').includes(first)) {
+  const unknown = list.split(', ');
+  const first = argv.find((word) => !word.startsWith('-') && unknown.includes(word));
+  if (commands.length > 0 && first !== undefined) {
     return `${JSON.stringify(first)} is no command of ${command}${didYouMean(first, commands)}`;
   }
-  const unknown = list.split(', ');
   const flags = grammar.words(path, 'flags');
   return unknown
     .map((name) => {

@@ -20,15 +20,17 @@ function distance(one: string, other: string): number {
 /** Words longer than any name are not compared: it takes time by the square of their length. */
 const longest = 253;
 
-/** The one of `known` that was probably meant: a third of its letters may be wrong, or it goes on after what was written. */
+/** The one of `known` that was probably meant: one letter is wrong, it goes on after what was written, or up to a third is wrong. */
 export function nearest(written: string, known: readonly string[]): string | undefined {
   if (written === '' || written.length > longest) return undefined;
   const rated = known
     .filter((word) => word !== '' && word.length <= longest)
     .map((word) => ({ word, off: distance(written.toLowerCase(), word.toLowerCase()) }))
     .sort((a, b) => a.off - b.off);
-  const best = rated.find(({ word, off }) => off <= Math.max(1, Math.floor(Math.max(word.length, written.length) / 3)));
-  return best?.word ?? (written.length > 1 ? known.find((word) => word.startsWith(written)) : undefined);
+  const [best] = rated;
+  if (!best || best.off <= 1) return best?.word;
+  const longer = written.length > 1 ? known.find((word) => word.startsWith(written)) : undefined;
+  return longer ?? rated.find(({ word, off }) => off <= Math.floor(Math.max(word.length, written.length) / 3))?.word;
 }
 
 /** `: did you mean X?`, or nothing. */

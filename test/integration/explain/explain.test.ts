@@ -119,7 +119,7 @@ test('virt-node why tells it to people, and as JSON', async () => {
   const asJson = await virtNode('why', 'asked', '-o', 'json', '--socket', socketPath);
   assert.equal((JSON.parse(asJson.out) as ExplainReport).name, 'asked');
   const missing = await virtNode('why', 'nobody', '--socket', socketPath);
-  assert.deepEqual([missing.code, missing.out], [1, '']);
+  assert.deepEqual([missing.code, missing.out], [4, '']);
   assert.match(missing.err, /node node1 has decided nothing about default\/nobody/);
 });
 
@@ -222,6 +222,6 @@ test('an agent that leaves takes its socket with it', async () => {
   assert.deepEqual(await stopped(bench.agent, 'SIGTERM'), [0, null]);
   await assert.rejects(stat(socketPath), { code: 'ENOENT' });
   const { code, err } = await virtNode('why', '--socket', socketPath);
-  assert.equal(code, 1);
+  assert.equal(code, 3);
   assert.match(err, /no virt-handler answers on/);
 });

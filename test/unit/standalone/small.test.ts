@@ -155,6 +155,8 @@ describe('command line', () => {
     [['explain', '--socket', ''], /--socket: no socket is given/],
     [['statsu'], /"statsu" is no command of virt-node: did you mean status\? \(see virt-node --help\)$/],
     [['statsu', '--state-dir', '/s'], /"statsu" is no command of virt-node: did you mean status\?/],
+    [['--state-dir', '/s', 'statsu'], /"statsu" is no command of virt-node: did you mean status\?/],
+    [['--state-dir', '/s', 'stop', '--keep'], /--keep is no flag of virt-node stop: did you mean --keep-vms\?/],
     [['image', 'ad', 'x', 'y'], /"ad" is no command of virt-node image: did you mean add\?/],
     [['why', '--labls'], /--labls is no flag of virt-node why: did you mean --labels\?/],
     [['help', 'statsu'], /"statsu" is no command of virt-node: did you mean status\?/],
