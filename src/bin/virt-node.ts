@@ -62,7 +62,7 @@ const paint = paintFor(process.stdout, process.env, argv);
 const progress = new Progress({
   write: (text) => void process.stdout.write(text),
   isLive: process.stdout.isTTY === true && process.env.TERM !== 'dumb',
-  columns: () => process.stdout.columns ?? 80,
+  columns: () => process.stdout.columns || 80,
   paint,
   nowMs: () => performance.now(),
 });
