@@ -15,9 +15,9 @@ import { KubeError } from '../../kube/index.ts';
 import { foreignSocket, getExplanation, knownAgents } from '../agent-api/index.ts';
 import { NodeError } from '../errors.ts';
 import { nodePaths } from '../paths.ts';
+import { documentText } from './answer-format.ts';
 import { controllerStory, controllerTable, explainStory, explainTable, table } from './explain-text.ts';
 import { explainWaiting, type WaitingReport, waitingLines } from './explain-waiting.ts';
-import { documentText } from './answer-format.ts';
 import { type Paint, plain } from './style.ts';
 
 export interface ExplainQuestion {

@@ -2,6 +2,8 @@
  * Owns: what the commands of `virt-node` do.
  * Must not know: argv, environment and signals (they come as arguments); the inside of a program of the node.
  */
+
+export { documentText } from './answer-format.ts';
 export * from './command.ts';
 export { completionScript, dynamicWords, shells } from './completion.ts';
 export * from './console.ts';
@@ -15,7 +17,6 @@ export { defaultApiPort } from './flags.ts';
 export * from './leftovers.ts';
 export * from './list.ts';
 export * from './migrate.ts';
-export { documentText } from './answer-format.ts';
 export { watchOutput } from './output.ts';
 export * from './progress.ts';
 export * from './screenshot.ts';

@@ -9,8 +9,8 @@ import { isKubeError, type KubeClient } from '../../kube/index.ts';
 import { durationText, type VmRow, vmRow } from '../../web/index.ts';
 import { NodeError } from '../errors.ts';
 import type { NodePaths } from '../paths.ts';
-import { connectToNode, notAnswering } from './find-vmi.ts';
 import { type OutputFormat, printed } from './answer-format.ts';
+import { connectToNode, notAnswering } from './find-vmi.ts';
 import type { Paint } from './style.ts';
 
 export interface ListWish {

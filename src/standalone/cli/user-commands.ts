@@ -1,7 +1,7 @@
 import type { Argv } from 'yargs';
 import { NodeError } from '../errors.ts';
-import { kubeconfigFlags, usersFlags } from './flags.ts';
 import type { OutputFormat } from './answer-format.ts';
+import { kubeconfigFlags, usersFlags } from './flags.ts';
 import type { UserWish } from './users.ts';
 
 /** Commands about who may use the node's API. */

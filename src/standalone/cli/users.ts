@@ -12,8 +12,8 @@ import {
   type UserList,
   type UserRights,
 } from '../supervisor/index.ts';
-import { connectToNode, notAnswering } from './find-vmi.ts';
 import { type OutputFormat, printed } from './answer-format.ts';
+import { connectToNode, notAnswering } from './find-vmi.ts';
 
 export interface UserWish extends UserRights {
   readonly user: string;

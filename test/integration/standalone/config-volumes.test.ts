@@ -5,7 +5,14 @@ import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import type { VirtualMachineInstance } from '../../../src/api/index.ts';
 import { renderLauncherPod } from '../../../src/controller/index.ts';
-import { ClaimDirectories, HostDisks, ImageStore, Sandboxes } from '../../../src/standalone/index.ts';
+import {
+  ClaimDirectories,
+  HostDisks,
+  ImageStore,
+  LoopDevices,
+  Sandboxes,
+  VolumeFiles,
+} from '../../../src/standalone/index.ts';
 import { buildPlan } from '../../../src/standalone/pod-runner/build-plan.ts';
 import type { PodSource } from '../../../src/standalone/pod-runner/ports.ts';
 import { eventually } from '../../fixtures/eventually.ts';
@@ -50,14 +57,14 @@ describe('files of secrets and config maps in the pod of a VMI', { skip: needsRo
     };
     const made = renderLauncherPod(vmi, buildConfig(), 'salt');
     const pod = { ...made, metadata: { ...made.metadata, uid } };
-    const source: Pick<PodSource, 'readObject' | 'hostDisksOf' | 'claim' | 'bindClaim'> = {
+    const source: Pick<PodSource, 'readObject' | 'hostDisksOf' | 'claim' | 'volume'> = {
       readObject: async (kind, namespace, name) => {
         const data = objects[`${kind} ${namespace}/${name}`];
         return data && new Map(Object.entries(data).map(([key, value]) => [key, Buffer.from(value)]));
       },
       hostDisksOf: async () => new Map(),
       claim: async () => undefined,
-      bindClaim: async () => undefined,
+      volume: async () => undefined,
     };
     const options = {
       podLogsDir: dir,
@@ -67,7 +74,10 @@ describe('files of secrets and config maps in the pod of a VMI', { skip: needsRo
     } as const;
     const logFile = path.join(dir, 'logs', uid);
     const images = new ImageStore({ dir: path.join(dir, 'images') });
-    const claims = new ClaimDirectories({ dir: path.join(dir, 'claims') }, source);
+    const volumes = { volumesDir: path.join(dir, 'claims'), snapshotsDir: path.join(dir, 'snapshots') };
+    const files = new VolumeFiles({ ...volumes, owner: { uid: 0, gid: 0 } });
+    const parts = { files, loops: new LoopDevices(), onChange: () => () => undefined };
+    const claims = new ClaimDirectories(parts, source);
     const hostDisks = new HostDisks({ dirs: [], ownersDir: path.join(dir, 'owners'), nodeDirs: [] });
     await mkdir(path.dirname(logFile), { recursive: true });
     const plan = await buildPlan(pod, sandboxes.podDir(uid), logFile, options, {
