@@ -13,6 +13,8 @@ const node = {
   'libvirt-clients': { for: 'virsh, to look at a VM', has: ['virsh'] },
   'qemu-system-x86': { for: 'QEMU', has: ['qemu-system-x86_64'] },
   'qemu-utils': { for: 'disk images', has: ['qemu-img'] },
+  curl: { for: 'disks from addresses', has: ['curl'] },
+  'xz-utils': { for: 'disks that are packed', has: ['xz'] },
   ovmf: { for: 'EFI firmware', has: ['/usr/share/OVMF'] },
   cpio: { for: 'building the demo guest', has: ['cpio'] },
   genisoimage: { for: 'cloud-init disks', has: ['genisoimage'] },

@@ -9,6 +9,7 @@ import {
   actOnVm,
   addUser,
   adminKubeconfig,
+  addImage,
   askExplain,
   attachConsole,
   type Command,
@@ -18,6 +19,9 @@ import {
   defaultApiPort,
   documentText,
   dynamicWords,
+  describeImage,
+  describeNode,
+  endSupervisor,
   ensureStateDir,
   exitCodeOf,
   exitCodes,
@@ -26,6 +30,7 @@ import {
   knownAgents,
   listUsers,
   listVms,
+  describeImage,
   migrateVm,
   NodeError,
   type NodeFlags,
@@ -40,6 +45,9 @@ import {
   readNodeStatus,
   refuseClosedStateDir,
   revokeUser,
+  progressLine,
+  refuseReplacing,
+  removeImage,
   runUp,
   StandaloneNode,
   savePicture,
@@ -279,19 +287,32 @@ async function migrate(command: Extract<Command, { command: 'migrate' }>): Promi
   say(said);
 }
 
-async function addImage({ stateDir, reference, source }: Extract<Command, { command: 'image-add' }>): Promise<void> {
+type Of<Name extends Command['command']> = Extract<Command, { command: Name }>;
+
+function imagesOf(stateDir: string) {
   const paths = nodePaths(stateDir);
-  const images = new ImageStore({ dir: paths.imagesDir });
-  // Before anything is made for it.
-  images.directoryOf(reference);
-  await ownStateDir(paths);
-  say(`${reference} is in ${await images.add(reference, source)}`);
+  return { paths, images: new ImageStore({ dir: paths.imagesDir }) };
 }
 
-async function listImages(stateDir: string): Promise<void> {
-  for (const { reference, name } of await new ImageStore({ dir: nodePaths(stateDir).imagesDir }).list()) {
-    say(reference ?? `${name}   (directory of an older version: the first reference that fits gets it)`);
-  }
+async function putImage({ stateDir, force, ...wish }: Of<'image-add'>): Promise<void> {
+  const deps = imagesOf(stateDir);
+  const { images, paths } = deps;
+  // Before anything is made for it.
+  images.directoryOf(wish.reference);
+  await ownStateDir(paths);
+  if (!force) await refuseReplacing(deps, wish.reference);
+  const signal = onSignals(() => process.exit(130));
+  const progress = progressLine({ isTTY: process.stderr.isTTY, write: (text) => void process.stderr.write(text) });
+  await addImage(wish, { images, signal, progress: progress.show }).finally(progress.end);
+  for (const line of await describeImage(deps, wish.reference)) say(line);
+}
+
+async function showImages({ stateDir, quiet }: Of<'images'>): Promise<void> {
+  for (const line of await listImages(imagesOf(stateDir), quiet)) say(line);
+}
+
+async function showImage({ stateDir, reference }: Of<'image-info'>): Promise<void> {
+  for (const line of await describeImage(imagesOf(stateDir), reference)) say(line);
 }
 
 /** Commands that go on without a reader of what they print. */
@@ -339,9 +360,13 @@ async function run(command: Command): Promise<void> {
     case 'explain':
       return say(await askExplain(command, { paint }));
     case 'image-add':
-      return addImage(command);
+      return putImage(command);
     case 'images':
-      return listImages(command.stateDir);
+      return showImages(command);
+    case 'image-info':
+      return showImage(command);
+    case 'image-remove':
+      return say(await removeImage(imagesOf(command.stateDir), command.reference, command.force));
     case 'version':
       return say(await versionText(packageDir, process.version));
     case 'completion':

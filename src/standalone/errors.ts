@@ -19,6 +19,17 @@ export type NodeErrorCode =
   | 'VOLUME_DAMAGED'
   | 'IMAGE_MISSING'
   | 'IMAGE_INVALID'
+  /** Virtual machines name the image, or have it now. */
+  | 'IMAGE_IN_USE'
+  /** Bytes that are no disk which a VM can or may have; trying again gives the same. */
+  | 'DISK_REFUSED'
+  /** What came is not what its checksum says. */
+  | 'CHECKSUM_DIFFERS'
+  /** A download that did not come to its end; later it may. */
+  | 'DOWNLOAD_FAILED'
+  /** The server will not give it, and asking again is of no use. */
+  | 'DOWNLOAD_REFUSED'
+  | 'NO_SPACE'
   /** The pod asks for something that the standalone node does not have. */
   | 'UNSUPPORTED'
   | 'POD_INVALID'

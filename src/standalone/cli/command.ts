@@ -11,6 +11,7 @@ import {
   commonFlags,
   explainFlags,
   listFlags,
+  imageListFlags,
   migrateFlags,
   nodeFlags,
   rebootFlags,
@@ -24,6 +25,7 @@ import {
   vncFlags,
 } from './flags.ts';
 import type { ListWish } from './list.ts';
+import { type ImageCommand, imageCommands } from './image-commands.ts';
 import type { MigrateWish } from './migrate.ts';
 import { asYargsReads, refuseMisread } from './misread.ts';
 import { commandPath, type Grammar, misuse } from './misuse.ts';
@@ -55,8 +57,7 @@ export type Command =
   | ({ readonly command: 'migrate' } & MigrateWish & VmFlags)
   | ({ readonly command: 'migrate-cancel' } & VmFlags)
   | ({ readonly command: 'explain' } & ExplainQuestion)
-  | { readonly command: 'image-add'; readonly stateDir: string; readonly reference: string; readonly source: string }
-  | { readonly command: 'images'; readonly stateDir: string }
+  | ImageCommand
   | { readonly command: 'version' }
   | { readonly command: 'completion'; readonly shell: Shell | undefined }
   /** Help. */
@@ -245,8 +246,8 @@ function nodeCommands(parser: Argv, choose: Choose): void {
     .command(
       'images',
       'the same as image list',
-      (flags) => flags.options(stateDir),
-      (given) => choose({ command: 'images', stateDir: given['state-dir'] }),
+      (flags) => flags.options(imageListFlags),
+      (given) => choose({ command: 'images', stateDir: given['state-dir'], quiet: given.quiet }),
     )
     .command(
       'apiserver',
@@ -266,30 +267,6 @@ function nodeCommands(parser: Argv, choose: Choose): void {
       (given) => choose({ command: 'completion', shell: given.shell }),
     )
     .command('version', 'print the version', {}, () => choose({ command: 'version' }));
-}
-
-function imageCommands(flags: Argv, choose: Choose): Argv {
-  return flags
-    .command(
-      'add <reference> <source>',
-      'put a disk or a directory of files on the node as an image',
-      (given) =>
-        given
-          .positional('reference', { type: 'string', demandOption: true, describe: 'the name that VMs use' })
-          .positional('source', { type: 'string', demandOption: true, describe: 'file or directory' })
-          .options(stateDir),
-      (given) => {
-        const { reference, source } = given;
-        choose({ command: 'image-add', stateDir: given['state-dir'], reference, source });
-      },
-    )
-    .command(
-      'list',
-      'list the images of the node by their references',
-      (given) => given.options(stateDir),
-      (given) => choose({ command: 'images', stateDir: given['state-dir'] }),
-    )
-    .demandCommand(1, 'image: add or list?');
 }
 
 function vmCommands(parser: Argv, choose: Choose): void {

@@ -135,6 +135,14 @@ export const migrateFlags = {
   to: text('the node to move to (default: the scheduler chooses)'),
   'no-wait': toggle('only begin; do not wait until it is there'),
 } as const;
+export const imageAddFlags = {
+  ...stateDir,
+  checksum: text('what the file has to have, as it is given: sha256: (md5:, sha1:, sha512:) and the digits'),
+  'ca-file': text('PEM file of authorities that vouch for the server, besides those of the system'),
+  force: toggle('replace the image although VMs use it'),
+} as const;
+export const imageListFlags = { ...stateDir, quiet: { ...toggle('only the references'), alias: 'q' } } as const;
+export const imageRemoveFlags = { ...stateDir, force: toggle('remove it although VMs use it') } as const;
 export const explainFlags = {
   ...vmFlags,
   labels: toggle('labels of the node instead, those whose keys contain NAME'),
@@ -150,6 +158,7 @@ export const toggles: ReadonlySet<string> = new Set(
   Object.entries({
     ...{ ...commonFlags, ...upFlags, ...stopFlags, ...accessFlags, ...rebootFlags, ...migrateFlags, ...explainFlags },
     ...{ ...listFlags, ...urlFlags, ...kubeconfigFlags },
+    ...{ ...imageAddFlags, ...imageListFlags, ...imageRemoveFlags },
   })
     .filter(([, flag]) => flag.type === 'boolean')
     .map(([name]) => name),

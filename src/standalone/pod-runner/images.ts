@@ -1,8 +1,9 @@
-import { chmod, cp, lstat, mkdir, mkdtemp, readdir, rename, rm, stat } from 'node:fs/promises';
+import { chmod, cp, lstat, mkdir, mkdtemp, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { errorCode } from '../../base/index.ts';
+import { errorCode, isRecord, jsonRecord } from '../../base/index.ts';
 import { syncDirectory, syncTree } from '../../host/index.ts';
 import { NodeError } from '../errors.ts';
+import { readIfThere } from '../files.ts';
 
 /** Letters of an image reference: host, port, path, tag, digest. */
 const referencePattern = /^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,254}$/;
@@ -11,12 +12,43 @@ const maxNameBytes = 255;
 const draftPrefix = '.draft-';
 const draftMs = 24 * 3_600_000;
 const maxTurns = 20;
+/** In the image, so that both come and go at once; a launcher looks at no file of this name. */
+const recordName = '.virt-node-image.json';
 
 /** What is in the directory of the images. */
 export interface StoredImage {
   /** Undefined: its name is of an older version, and may stand for several; the first that is asked for gets it. */
   readonly reference: string | undefined;
   readonly name: string;
+}
+
+/** What was known of an image when it was added. */
+export interface ImageRecord {
+  /** The file, directory or address, as it may be shown. */
+  readonly source: string;
+  /** RFC 3339. */
+  readonly addedAt: string;
+  /** Of an image that is one disk. */
+  readonly disk?: ImageDisk;
+}
+
+export interface ImageDisk {
+  /** Below the image. */
+  readonly file: string;
+  /** As a launcher has it. */
+  readonly format: 'raw' | 'qcow2';
+  /** As it was given: `vmdk`, `iso` and so on. */
+  readonly givenAs: string;
+  /** What the guest sees. */
+  readonly virtualBytes: number;
+  /** Of the file that was given: `sha256:…`. */
+  readonly checksum: string;
+}
+
+/** Where the files of an image are put together; `work` is on the same file system, and goes when it is done. */
+export interface ImageDraft {
+  readonly image: string;
+  readonly work: string;
 }
 
 /**
@@ -60,27 +92,36 @@ export class ImageStore {
       .sort((one, other) => (one.name < other.name ? -1 : 1));
   }
 
+  /** Undefined: it was made by hand, or by an older version. */
+  async recordOf(dir: string): Promise<ImageRecord | undefined> {
+    return parseRecord((await readIfThere(path.join(dir, recordName))) ?? '');
+  }
+
   /**
-   * Copies a disk file (to `disk/`) or a directory (as it is) in, replacing what was there. Appears whole or not at all, also when
-   * the power fails; of two at once the later stays. Every user of a pod may read it: no secret belongs there. Returns the
-   * image's directory.
+   * Copies a disk file (to `disk/`) or a directory (as it is) in, replacing what was there. Every user of a pod may read it: no secret
+   * belongs there. Returns the image's directory. Rejects as `put`, or with NodeError NOT_FOUND.
    */
   async add(reference: string, source: string): Promise<string> {
+    this.directoryOf(reference);
     const kind = await stat(source).catch((cause: unknown) => {
       throw new NodeError('NOT_FOUND', `${source} cannot be read (${errorCode(cause) ?? 'unknown'})`, { cause });
     });
-    return this.make(reference, async (image) => {
+    return this.put(reference, async ({ image }) => {
       if (kind.isDirectory())
         await cp(source, image, { recursive: true, preserveTimestamps: true, verbatimSymlinks: true });
       else {
         await mkdir(path.join(image, 'disk'));
         await cp(source, path.join(image, 'disk', path.basename(source)));
       }
+      return undefined;
     });
   }
 
-  /** The same of files that `fill` writes into the directory that it is given; when it rejects, nothing has changed. */
-  async make(reference: string, fill: (image: string) => Promise<void>): Promise<string> {
+  /**
+   * An image of the files that `fill` puts into the draft, in place of what was there. Appears whole or not at all, also when the power
+   * fails; of two at once the later stays. Returns the image's directory. Rejects as `fill`; then nothing has changed.
+   */
+  async put(reference: string, fill: (draft: ImageDraft) => Promise<ImageRecord | undefined>): Promise<string> {
     const target = this.directoryOf(reference);
     await mkdir(this.dir, { recursive: true });
     await this.#removeOldDrafts();
@@ -88,7 +129,10 @@ export class ImageStore {
     try {
       const image = path.join(draft, 'new');
       await mkdir(image);
-      await fill(image);
+      const record = await fill({ image, work: path.join(draft, 'work') });
+      // Of an image that was copied whole, record and all.
+      await rm(path.join(image, recordName), { force: true });
+      if (record) await writeFile(path.join(image, recordName), `${JSON.stringify(record)}\n`);
       await openForReading(image);
       // An image of empty files would be believed.
       await syncTree(image);
@@ -98,6 +142,18 @@ export class ImageStore {
       await rm(draft, { recursive: true, force: true });
     }
     return target;
+  }
+
+  /** Takes the image away: first its name, at once. Throws NodeError IMAGE_MISSING, IMAGE_INVALID. */
+  async remove(reference: string): Promise<void> {
+    const dir = await this.resolve(reference);
+    const draft = await mkdtemp(path.join(this.dir, draftPrefix));
+    try {
+      await rename(dir, path.join(draft, 'old'));
+      await syncDirectory(this.dir);
+    } finally {
+      await rm(draft, { recursive: true, force: true });
+    }
   }
 
   /** Until 0.1 `/` and `:` became `_`, so that several references had one directory: the first that is asked for has it now. */
@@ -123,6 +179,18 @@ export class ImageStore {
 /** One name per reference: percent-encoded, `_` too, which in names of an older version stands for `/`, `:` or itself. */
 function imageName(reference: string): string {
   return encodeURIComponent(reference).replaceAll('_', '%5F');
+}
+
+function parseRecord(text: string): ImageRecord | undefined {
+  const value = jsonRecord(text);
+  if (typeof value?.source !== 'string' || typeof value.addedAt !== 'string') return undefined;
+  const { source, addedAt, disk } = value;
+  if (!isRecord(disk)) return { source, addedAt };
+  const { file, format, givenAs, virtualBytes, checksum } = disk;
+  const isWhole = typeof file === 'string' && typeof givenAs === 'string' && typeof checksum === 'string';
+  if (!isWhole || (format !== 'raw' && format !== 'qcow2') || typeof virtualBytes !== 'number')
+    return { source, addedAt };
+  return { source, addedAt, disk: { file, format, givenAs, virtualBytes, checksum } };
 }
 
 function referenceOf(name: string): string | undefined {

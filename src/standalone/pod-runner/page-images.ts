@@ -21,7 +21,7 @@ export function pageImages(store: ImageStore): WebImages {
     upload: async (reference, content, signal) => {
       await refuseTaken(store, reference);
       let format: ImageRow['format'];
-      const dir = await store.make(reference, async (image) => {
+      const dir = await store.put(reference, async ({ image }) => {
         await mkdir(path.join(image, 'disk'));
         const file = path.join(image, 'disk', 'disk.img');
         await pipeline(content, createWriteStream(file), { signal }).catch((cause: unknown) => {

@@ -83,7 +83,7 @@ describe('command line', () => {
     const help = parseCommand(['console', '--help']);
     assert.match(help.command === 'print' ? help.text : '', /--take +take it over/);
     assert.deepEqual(parseCommand(['completion', 'fish']), { command: 'completion', shell: 'fish' });
-    assert.deepEqual(completions('image', ''), ['add', 'list']);
+    assert.deepEqual(completions('image', ''), ['add', 'list', 'ls', 'info', 'rm', 'remove']);
   });
 
   for (const line of ['console v', 'stop --keep-vms=', 'explain vm']) {
@@ -129,7 +129,7 @@ describe('command line', () => {
   }
   const wrong: readonly [readonly string[], RegExp][] = [
     [['dance'], /"dance" is no command of virt-node \(see virt-node --help\)$/],
-    [['image'], /image: add or list/],
+    [['image'], /image: add, list, info or rm/],
     [['constructor'], /"constructor" is no command of virt-node/],
     [['console'], /virt-node console needs a name behind it.*see virt-node console --help/],
     [['console', 'a', 'b'], /takes no further word "b".*see virt-node console --help/],
