@@ -181,6 +181,13 @@ export const resources = {
     kind: 'DataSource',
     namespaced: true,
   },
+  cdiConfigs: {
+    group: 'cdi.kubevirt.io',
+    version: 'v1beta1',
+    resource: 'cdiconfigs',
+    kind: 'CDIConfig',
+    namespaced: false,
+  },
   subjectAccessReviews: {
     group: 'authorization.k8s.io',
     version: 'v1',

@@ -2,6 +2,7 @@ import type { Clock, Logger } from '../base/index.ts';
 import type { ApiToken } from './access.ts';
 import type { PodLogs } from './pod-logs.ts';
 import type { RequestLimits } from './rest/index.ts';
+import type { UploadTokens } from './upload-tokens.ts';
 import type { VmSubresources } from './vm-subresources.ts';
 
 /** PEM texts. */
@@ -43,6 +44,8 @@ export interface ApiServerDeps {
   readonly clock?: Clock;
   /** Without it `pods/log` answers 501. */
   readonly podLogs?: PodLogs;
+  /** Without it `uploadtokenrequests` answer 501. */
+  readonly uploadTokens?: UploadTokens;
   /** Without it `subresources.kubevirt.io` answers 501. */
   readonly vmSubresources?: VmSubresources;
 }

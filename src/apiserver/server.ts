@@ -91,7 +91,7 @@ export class ApiServer {
   }
 
   #run(objects: ObjectContext): Running {
-    const { log, podLogs, vmSubresources } = this.#deps;
+    const { log, podLogs, uploadTokens, vmSubresources } = this.#deps;
     const { extraHosts = [], eventTtlMs = 3_600_000 } = this.#options;
     const { bookmarkIntervalMs = 60_000, watchBufferBytes = 256 * 1024 } = this.#options;
     const stopping = new AbortController();
@@ -104,6 +104,7 @@ export class ApiServer {
       remover,
       tokens: this.#tokens,
       podLogs,
+      uploadTokens,
       vmSubresources,
       watchOptions: { bookmarkIntervalMs, bufferBytes: watchBufferBytes },
       watches: new Set(),

@@ -17,6 +17,8 @@ export type NodeErrorCode =
   | 'CLAIM_NOT_READY'
   /** What is on disk of a volume or a snapshot is not what it has to be, or cannot be made. */
   | 'VOLUME_DAMAGED'
+  /** Pods have the claim. */
+  | 'CLAIM_IN_USE'
   | 'IMAGE_MISSING'
   | 'IMAGE_INVALID'
   /** Virtual machines name the image, or have it now. */

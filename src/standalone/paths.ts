@@ -9,6 +9,8 @@ export interface NodePaths {
   readonly stateDir: string;
   /** Database, certificates, tokens and kubeconfigs of the embedded API. */
   readonly apiDir: string;
+  /** What signs tokens for uploads; for root only. */
+  readonly uploadTokenKey: string;
   /** The user's, as in `kubeconfigs.admin`. */
   readonly kubeconfig: string;
   readonly kubeconfigs: Readonly<Record<KubeconfigName, string>>;
@@ -125,6 +127,7 @@ export function nodePaths(stateDir: string): NodePaths {
   return {
     stateDir: root,
     apiDir: path.join(root, 'api'),
+    uploadTokenKey: path.join(root, 'api', 'upload-token.key'),
     kubeconfig,
     kubeconfigs: {
       admin: kubeconfig,

@@ -3,6 +3,7 @@
  * Must not know: who calls them, the store, HTTP, that there are other kinds.
  */
 export { configMapAdmission, namespaceAdmission, secretAdmission, serviceAdmission } from './core-objects.ts';
+export { dataSourceAdmission, dataVolumeAdmission } from './data-volume.ts';
 export { instancetypeAdmission, preferenceAdmission } from './instancetype.ts';
 export { validateMetadata } from './metadata.ts';
 export { migrationAdmission } from './migration.ts';

@@ -16,6 +16,7 @@ export {
   serviceColumns,
 } from './core-columns.ts';
 export {
+  dataVolumeColumns,
   kubevirtColumns,
   migrationColumns,
   plainCustomColumns,

@@ -40,4 +40,13 @@ export const replicaColumns: readonly Column[] = [
   ageDateColumn,
 ];
 
+/** CDI's own (`pkg/apis/core/v1beta1/types.go` of its API). */
+export const dataVolumeColumns: readonly Column[] = [
+  nameColumn,
+  column('Phase', atPath('status', 'phase')),
+  column('Progress', atPath('status', 'progress')),
+  column('Restarts', atPath('status', 'restartCount'), { type: 'integer' }),
+  ageDateColumn,
+];
+
 export const plainCustomColumns: readonly Column[] = [nameColumn, ageDateColumn];

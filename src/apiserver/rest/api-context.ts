@@ -3,6 +3,7 @@ import type { Logger } from '../../base/index.ts';
 import type { User } from '../access.ts';
 import type { ObjectContext, Reader, Remover, Writer } from '../objects/index.ts';
 import type { PodLogs } from '../pod-logs.ts';
+import type { UploadTokens } from '../upload-tokens.ts';
 import type { VmSubresources } from '../vm-subresources.ts';
 import type { TokenAuthenticator } from './auth.ts';
 import type { RequestLimits } from './limits.ts';
@@ -16,6 +17,7 @@ export interface ApiContext extends ObjectContext {
   readonly remover: Remover;
   readonly tokens: TokenAuthenticator;
   readonly podLogs: PodLogs | undefined;
+  readonly uploadTokens: UploadTokens | undefined;
   readonly vmSubresources: VmSubresources | undefined;
   readonly watchOptions: WatchStreamOptions;
   /** Open watches; ended when the server stops. */

@@ -4,7 +4,7 @@ import type { User } from '../access.ts';
 import { checkAccess } from '../access.ts';
 import { ApiError, badRequest } from '../errors.ts';
 import { StoreError } from '../store/index.ts';
-import { vmSubresourceGroup } from '../types/index.ts';
+import { type GroupVersion, uploadGroup, vmSubresourceGroup } from '../types/index.ts';
 import type { ApiContext, ResourceCall } from './api-context.ts';
 import { checkOrigin } from './auth.ts';
 import { maxBodyBytes, parseBody } from './body.ts';
@@ -24,6 +24,7 @@ import { noSuchPath, parsePath, parseQuery } from './request.ts';
 import { serveResource } from './resources.ts';
 import { sendJson, sendValue } from './respond.ts';
 import { answerReview, isReview } from './reviews.ts';
+import { answerUploadToken, uploadTokenRequests } from './upload-token.ts';
 import { serveVmSubresource } from './vm-subresources.ts';
 
 /** All routes. Every refusal is a Status object. */
@@ -149,12 +150,23 @@ async function serve(
       return;
     }
   }
+  if (isUploadToken(request.method, { group, version }, segments)) {
+    sendValue(response, 201, await answerUploadToken(context, segments[1] ?? '', call));
+    return;
+  }
   if (segments.some((segment) => segment === '')) throw noSuchPath(group, version, resource);
   if (group === vmSubresourceGroup.group && version === vmSubresourceGroup.version) {
     await serveVmSubresource(context, segments, call, request, response);
     return;
   }
   await serveResource(context, parsePath(group, version, segments), call, request, response);
+}
+
+function isUploadToken(method: string, { group, version }: GroupVersion, segments: readonly string[]): boolean {
+  const isOfGroup = group === uploadGroup.group && version === uploadGroup.version;
+  const [kind, , resource] = segments;
+  const isNamed = segments.length === 3 && kind === 'namespaces' && resource === uploadTokenRequests.resource;
+  return method === 'POST' && isOfGroup && isNamed;
 }
 
 function reviewOf(

@@ -3,7 +3,9 @@ import type { User } from '../access.ts';
 import { isAllowed, isPathAllowed, openPaths, rulesOf } from '../access.ts';
 import { badRequest } from '../errors.ts';
 import { at, type JsonObject, textAt } from '../object.ts';
+import { uploadGroup } from '../types/index.ts';
 import type { TokenAuthenticator } from './auth.ts';
+import { uploadTokenRequests } from './upload-token.ts';
 
 interface Review {
   readonly resource: string;
@@ -24,6 +26,7 @@ const authentication: readonly Review[] = [
 ];
 
 export function reviewResources(group: string): readonly Review[] {
+  if (group === uploadGroup.group) return [uploadTokenRequests];
   if (group === 'authorization.k8s.io') return authorization;
   return group === 'authentication.k8s.io' ? authentication : [];
 }

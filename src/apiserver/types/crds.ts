@@ -1,11 +1,12 @@
 import type { ApiType } from '../api-type.ts';
 import type { ApiObject } from '../object.ts';
+import { cdiTypes } from './cdi-types.ts';
 import { kubevirtTypes } from './kubevirt-types.ts';
 import { snapshotTypes } from './snapshot-types.ts';
 
-/** The definitions that `kubectl get crd` shows: the built-in types of KubeVirt and of snapshots, which cannot be changed. */
+/** The definitions that `kubectl get crd` shows: the built-in types of KubeVirt, CDI and snapshots, which cannot be changed. */
 export function builtInDefinitions(): readonly ApiObject[] {
-  return [...kubevirtTypes, ...snapshotTypes].map(definitionOf);
+  return [...kubevirtTypes, ...cdiTypes, ...snapshotTypes].map(definitionOf);
 }
 
 const scalePaths = {

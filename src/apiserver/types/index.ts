@@ -12,6 +12,7 @@ export {
   groupVersions,
   reviewGroups,
   typesOf,
+  uploadGroup,
   verbsOf,
 } from './registry.ts';
 export {

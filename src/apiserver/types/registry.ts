@@ -1,11 +1,12 @@
 import { type ApiType, allVerbs, readVerbs } from '../api-type.ts';
+import { cdiTypes } from './cdi-types.ts';
 import { coreTypes } from './core-types.ts';
 import { kubevirtTypes } from './kubevirt-types.ts';
 import { snapshotTypes } from './snapshot-types.ts';
 import { vmSubresourceGroup } from './vm-subresource-types.ts';
 
 /** All resources of the server; the list that discovery, routes and the garbage collector read. */
-export const apiTypes: readonly ApiType[] = [...coreTypes, ...kubevirtTypes, ...snapshotTypes];
+export const apiTypes: readonly ApiType[] = [...coreTypes, ...kubevirtTypes, ...cdiTypes, ...snapshotTypes];
 
 const byResource = new Map(apiTypes.map((type) => [`${type.group}/${type.version}/${type.resource}`, type]));
 
@@ -24,10 +25,14 @@ export interface GroupVersion {
   readonly version: string;
 }
 
-/** Groups whose resources only answer questions (`kubectl auth can-i`, `whoami`); nothing of them is stored. */
+/** Tokens for uploads. */
+export const uploadGroup: GroupVersion = { group: 'upload.cdi.kubevirt.io', version: 'v1beta1' };
+
+/** Groups whose resources only answer questions (`kubectl auth can-i`, `whoami`, tokens); nothing of them is stored. */
 export const reviewGroups: readonly GroupVersion[] = [
   { group: 'authentication.k8s.io', version: 'v1' },
   { group: 'authorization.k8s.io', version: 'v1' },
+  uploadGroup,
 ];
 
 /** Each group and version once, the core group first. */

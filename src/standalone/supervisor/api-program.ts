@@ -1,6 +1,7 @@
 import path from 'node:path';
 import { ApiServer, directoryPodLogs, ensureCertificates } from '../../apiserver/index.ts';
 import type { Component, Logger } from '../../base/index.ts';
+import { UploadTokenKey } from '../data-volumes/index.ts';
 import type { NodePaths } from '../paths.ts';
 import { loadIdentities, writeKubeconfigs } from './identities.ts';
 import { followAccounts } from './user-accounts.ts';
@@ -43,6 +44,7 @@ export class ApiProgram implements Component {
       {
         log: this.#log,
         podLogs: directoryPodLogs(paths.podLogsDir),
+        uploadTokens: new UploadTokenKey(paths.uploadTokenKey),
         vmSubresources: vmSubresourcesOf(paths, this.#log),
       },
     );

@@ -18,6 +18,7 @@ import { freePort } from './free-port.ts';
 import { type AskHealth, askLivez } from './health-watch.ts';
 import { findKvmSupport } from './kvm.ts';
 import { machineFacts } from './machine-facts.ts';
+import { dataVolumeComponents } from './node-data-volumes.ts';
 import { lockNode } from './node-lock.ts';
 import { NodeMember, type SharedParts } from './node-member.ts';
 import { ensureNodeObjects } from './node-objects.ts';
@@ -208,8 +209,11 @@ export class StandaloneNode {
     const storage = new NodeStorage(paths, { client: this.client, log });
     const members = await this.#startMembers({ networks, claims: storage.claims, kvm });
     this.#progress('virt-controller and virt-handler');
+    const images = new ImageStore({ dir: paths.imagesDir });
+    const dataVolumes = { paths, host: this.#options.hostIp, places: storage.places };
     this.#lifecycle = new Lifecycle([
       ...(await storage.components()),
+      ...(await dataVolumeComponents(dataVolumes, { client: this.client, images, log })),
       ...members,
       new Capabilities({ paths, kvm, arch: process.arch }, { log }),
       ...(await this.#makePage()),

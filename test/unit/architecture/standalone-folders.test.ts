@@ -4,12 +4,13 @@ checkFolderRules({
   root: 'src/standalone',
   mayImport: {
     'agent-api': [],
+    'data-volumes': ['disk-images'],
     'disk-images': [],
     'pod-network': [],
     'pod-runner': ['storage'],
     storage: [],
     page: ['agent-api'],
-    supervisor: ['agent-api', 'page', 'pod-network', 'pod-runner', 'storage'],
+    supervisor: ['agent-api', 'data-volumes', 'page', 'pod-network', 'pod-runner', 'storage'],
     cli: ['agent-api', 'disk-images', 'page', 'pod-network', 'pod-runner', 'supervisor'],
   },
   /** Errors, files and directories of the node, processes and their ports. */

@@ -1,0 +1,272 @@
+import { backoffDelayMs } from '../../base/index.ts';
+import { type Decided, decideBy, type ObjectEvent, ruleTable, type Step } from '../../reconcile/index.ts';
+import { type FillFacts, isFilled, isFinal } from './observe.ts';
+import { annotations, doingOf } from './wish.ts';
+
+/** What is done about a DataVolume, or a claim that waits for an upload, besides writing its status. */
+export interface FillStepArgs {
+  /** Ends what fills it. */
+  forget: object;
+  createClaim: { readonly sizeBytes: number | undefined };
+  startFilling: object;
+  /** Marks the claim as one that an upload may come for. */
+  awaitUpload: object;
+  /** Marks the claim as filled: from now on it is a guest's. */
+  markFilled: object;
+}
+
+/** What is said of it; undefined: its status stays. */
+export interface Said {
+  readonly phase: string;
+  readonly progress?: string;
+  /** Why it does not go on, or failed. */
+  readonly problem?: { readonly reason: string; readonly message: string };
+  /** Something works at it now. */
+  readonly isRunning?: true;
+  readonly isBound: boolean;
+}
+
+export interface FillPlan {
+  readonly steps: readonly Step<FillStepArgs>[];
+  readonly says?: Said;
+  readonly events?: readonly ObjectEvent[];
+  readonly requeueAfterMs?: number;
+}
+
+export interface FillDecision extends Decided, FillPlan {
+  readonly steps: readonly Step<FillStepArgs>[];
+}
+
+/** What no event announces: that pods have left a claim which is to be copied. */
+const lookMs = 5_000;
+const backoff = { baseMs: 2_000, maxMs: 300_000 };
+/** Trying again gives the same. */
+const forGood: ReadonlySet<string> = new Set([
+  'DISK_REFUSED',
+  'DOWNLOAD_REFUSED',
+  'CHECKSUM_DIFFERS',
+  'IMAGE_MISSING',
+  'IMAGE_INVALID',
+]);
+
+const isDeleted = ({ dataVolume, claim }: FillFacts) =>
+  Boolean(dataVolume ? dataVolume.metadata.deletionTimestamp : claim?.metadata.deletionTimestamp);
+
+function isOfOther({ dataVolume, claim }: FillFacts): boolean {
+  if (!dataVolume || !claim) return false;
+  const owner = claim.metadata.ownerReferences?.find(({ controller }) => controller);
+  return owner?.uid !== dataVolume.metadata.uid;
+}
+
+const waiting = (reason: string, message: string, isBound = false): FillPlan => ({
+  steps: [],
+  says: { phase: 'Pending', isBound, problem: { reason, message } },
+});
+
+const failed = (message: string): FillPlan => ({
+  steps: [{ step: 'forget' }],
+  says: { phase: 'Failed', isBound: false, problem: { reason: 'Error', message } },
+});
+
+function shown(share: number | undefined): string {
+  return share === undefined ? 'N/A' : `${(share * 100).toFixed(2)}%`;
+}
+
+const isUpload = ({ wish }: FillFacts) => wish?.kind === 'upload';
+
+/** What is left of the pause after a failure. */
+function pauseMs({ fill, failures, nowMs }: FillFacts): number {
+  return fill.kind === 'failed' ? fill.atMs + backoffDelayMs(failures, backoff) - nowMs : 0;
+}
+
+function inProgress({ wish, fill }: FillFacts): string {
+  const doing = doingOf(wish ?? { kind: 'blank' });
+  if (doing === 'Upload') return 'UploadReady';
+  return fill.kind === 'queued' ? `${doing}Scheduled` : `${doing}InProgress`;
+}
+
+const table = ruleTable<FillFacts, FillPlan>(
+  [
+    {
+      name: 'nothing-to-fill',
+      why: 'There is no DataVolume, and no claim that waits for an upload.',
+      when: ({ dataVolume, wish }) => !dataVolume && wish === undefined,
+      plan: () => ({ steps: [{ step: 'forget' }] }),
+    },
+    {
+      name: 'deleted',
+      why: 'It is being deleted, so what fills it ends.',
+      when: isDeleted,
+      plan: () => ({ steps: [{ step: 'forget' }] }),
+    },
+    {
+      name: 'final',
+      why: 'It has succeeded or failed, and nothing more is done about it.',
+      when: ({ dataVolume, claim }) => (dataVolume ? isFinal(dataVolume) : isFilled(claim)),
+      plan: () => ({ steps: [{ step: 'forget' }] }),
+    },
+    {
+      name: 'refused',
+      why: 'It asks for something that this node cannot do.',
+      when: ({ wish }) => wish?.kind === 'refused',
+      plan: ({ wish }) => failed(wish?.kind === 'refused' ? wish.why : ''),
+    },
+    {
+      name: 'reference-missing',
+      why: 'The DataSource that it names does not exist yet.',
+      when: ({ wish }) => wish?.kind === 'reference',
+      plan: ({ wish }) => {
+        const name = wish?.kind === 'reference' ? `${wish.namespace}/${wish.name}` : '';
+        return { ...waiting('SourceNotReady', `DataSource ${name} does not exist`), requeueAfterMs: lookMs };
+      },
+    },
+    {
+      name: 'snapshot-elsewhere',
+      why: 'Storage makes a volume of a snapshot in the same namespace only.',
+      when: ({ wish, dataVolume }) => wish?.kind === 'snapshot' && wish.namespace !== dataVolume?.metadata.namespace,
+      plan: () => failed('spec.source.snapshot.namespace: the snapshot has to be in the namespace of the DataVolume'),
+    },
+    {
+      name: 'size-unknown',
+      why: 'It is to be as large as what it is a copy of, which does not exist yet.',
+      when: ({ claim, source, dataVolume }) => {
+        const asked = JSON.stringify([dataVolume?.spec?.pvc, dataVolume?.spec?.storage]);
+        return !claim && source.kind === 'waits' && source.sizeBytes === undefined && !asked.includes('"storage":');
+      },
+      plan: ({ source }) => ({
+        ...waiting('CloneSourceNotReady', source.kind === 'waits' ? source.why : ''),
+        requeueAfterMs: lookMs,
+      }),
+    },
+    {
+      name: 'claim-wanted',
+      why: 'Its claim is made.',
+      when: ({ claim }) => claim === undefined,
+      plan: ({ source }) => {
+        const sizeBytes =
+          source.kind === 'ready' ? source.place.sizeBytes : source.kind === 'waits' ? source.sizeBytes : undefined;
+        return { steps: [{ step: 'createClaim', sizeBytes }], says: { phase: 'Pending', isBound: false } };
+      },
+    },
+    {
+      name: 'claim-of-others',
+      why: 'There is a claim of its name that it did not make, and that nobody may overwrite.',
+      when: isOfOther,
+      plan: ({ key }) => {
+        const message = `claim ${key} exists and is not of this DataVolume: delete it, or choose another name`;
+        return {
+          ...waiting('ErrClaimNotValid', message),
+          events: [{ type: 'Warning', reason: 'ErrClaimNotValid', message }],
+        };
+      },
+    },
+    {
+      name: 'filled',
+      why: 'The disk is in its place, and the claim a guest’s.',
+      when: ({ claim }) => isFilled(claim),
+      plan: () => ({ steps: [{ step: 'forget' }], says: { phase: 'Succeeded', progress: '100.0%', isBound: true } }),
+    },
+    {
+      name: 'claim-wrong',
+      why: 'The claim cannot have a volume here.',
+      when: ({ place }) => place.kind === 'wrong',
+      plan: ({ place }) => ({
+        ...waiting('ErrClaimNotValid', place.kind === 'wrong' ? place.why : ''),
+        requeueAfterMs: lookMs,
+      }),
+    },
+    {
+      name: 'claim-unbound',
+      why: 'The claim has no volume yet.',
+      when: ({ place }) => place.kind === 'unbound',
+      plan: ({ claim }) => waiting('Pending', `PVC ${claim?.metadata.name} Pending`),
+    },
+    {
+      name: 'made-full',
+      why: 'Storage made the volume from a snapshot, so that it is filled already.',
+      when: ({ wish }) => wish?.kind === 'snapshot',
+      plan: () => ({ steps: [{ step: 'markFilled' }] }),
+    },
+    {
+      name: 'whole',
+      why: 'The disk is in its place, which the claim shall say.',
+      when: ({ fill }) => fill.kind === 'filled',
+      plan: () => ({ steps: [{ step: 'markFilled' }] }),
+    },
+    {
+      name: 'under-way',
+      why: 'The claim is being filled.',
+      when: ({ fill }) => fill.kind === 'running' || fill.kind === 'queued',
+      plan: (facts) => ({
+        steps: [],
+        says: {
+          phase: inProgress(facts),
+          progress: shown(facts.fill.kind === 'running' ? facts.fill.share : undefined),
+          isRunning: true,
+          isBound: true,
+        },
+      }),
+    },
+    {
+      name: 'upload-awaited',
+      why: 'An upload is waited for; after one that failed another one may come.',
+      when: isUpload,
+      plan: ({ fill, claim }) => ({
+        steps: claim?.metadata.annotations?.[annotations.podReady] === 'true' ? [] : [{ step: 'awaitUpload' }],
+        says: {
+          phase: 'UploadReady',
+          progress: 'N/A',
+          isBound: true,
+          ...(fill.kind === 'failed'
+            ? { problem: { reason: 'Error', message: `the last upload failed: ${fill.message}` } }
+            : { isRunning: true as const }),
+        },
+      }),
+    },
+    {
+      name: 'failed',
+      why: 'What it is to be filled with cannot be a disk of its claim, and trying again would give the same.',
+      when: ({ fill }) => fill.kind === 'failed' && forGood.has(fill.code),
+      plan: ({ fill }) => failed(fill.kind === 'failed' ? fill.message : ''),
+    },
+    {
+      name: 'backing-off',
+      why: 'The last try failed; the next one waits, longer after each failure.',
+      when: (facts) => pauseMs(facts) > 0,
+      plan: (facts) => ({
+        steps: [],
+        requeueAfterMs: pauseMs(facts),
+        says: {
+          phase: inProgress(facts),
+          progress: 'N/A',
+          isBound: true,
+          problem: { reason: 'Error', message: facts.fill.kind === 'failed' ? facts.fill.message : '' },
+        },
+      }),
+    },
+    {
+      name: 'source-awaited',
+      why: 'What is to be copied is not there, not filled, or in use.',
+      when: ({ source }) => source.kind === 'waits',
+      plan: ({ source }) => {
+        const { reason, why } = source.kind === 'waits' ? source : { reason: '', why: '' };
+        return {
+          steps: [],
+          requeueAfterMs: lookMs,
+          events: [{ type: 'Warning', reason, message: why }],
+          says: { phase: 'CloneScheduled', isBound: true, problem: { reason, message: why } },
+        };
+      },
+    },
+  ],
+  {
+    name: 'to-be-filled',
+    why: 'The claim is bound and empty: it is filled.',
+    plan: () => ({ steps: [{ step: 'startFilling' }] }),
+  },
+);
+
+export const fillRules = table.rules;
+
+/** Pure and total. */
+export const decideFill = (facts: FillFacts): FillDecision => decideBy(table, facts);

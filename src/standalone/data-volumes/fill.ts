@@ -1,0 +1,207 @@
+import { spawn } from 'node:child_process';
+import { constants } from 'node:fs';
+import { type FileHandle, lstat, open, readdir, rename, rm } from 'node:fs/promises';
+import path from 'node:path';
+import { binaryQuantity } from '../../api/index.ts';
+import { syncDirectory } from '../../host/index.ts';
+import {
+  type Checksum,
+  convert,
+  type Download,
+  download,
+  findDisk,
+  giveToImport,
+  isNoSpace,
+  makeWorkDirectory,
+  requireSpace,
+  roomIn,
+  takeBack,
+  verify,
+} from '../disk-images/index.ts';
+import { NodeError } from '../errors.ts';
+import type { Filling } from './fillings.ts';
+import type { ClaimPlace } from './ports.ts';
+
+/** What a claim is filled with, all that it takes read already. */
+export type FillSource =
+  | { readonly kind: 'blank' }
+  | {
+      readonly kind: 'download';
+      readonly wish: Omit<Download, 'maxBytes'>;
+      readonly checksum: Checksum | undefined;
+      readonly what: string;
+    }
+  /** A disk of any form, on this machine. */
+  | { readonly kind: 'image'; readonly file: string; readonly what: string }
+  /** A raw disk that only this node has written. */
+  | { readonly kind: 'copy'; readonly file: string; readonly what: string }
+  /** It is in the work directory already. */
+  | { readonly kind: 'given'; readonly name: string; readonly what: string };
+
+export interface FillDeps {
+  /** Rejects when the disk must not be put in its place now. */
+  readonly mayPlace: () => Promise<void>;
+  /** The disk has been looked at, and is one. */
+  readonly accepted?: () => void;
+}
+
+/** Of all that is done the download is the most. */
+const downloadShare = 0.8;
+const mib = 2 ** 20;
+
+/**
+ * Puts a whole disk of the claim's size in its place, synced, by one rename. Until then the claim is as it was. The work directory is gone
+ * afterwards, whatever happens. Rejects with NodeError: as `findDisk` and `download`, NO_SPACE, DISK_REFUSED with both sizes.
+ */
+export async function fill(
+  source: FillSource,
+  place: ClaimPlace,
+  work: string,
+  filling: Filling,
+  deps: FillDeps,
+): Promise<void> {
+  try {
+    if (source.kind !== 'given') await makeWorkDirectory(work);
+    const name = await makeDisk(source, place, work, filling, deps);
+    await deps.mayPlace();
+    await placeDisk(path.join(work, name), place);
+  } finally {
+    await rm(work, { recursive: true, force: true });
+  }
+}
+
+async function makeDisk(
+  source: FillSource,
+  place: ClaimPlace,
+  work: string,
+  filling: Filling,
+  deps: FillDeps,
+): Promise<string> {
+  switch (source.kind) {
+    case 'blank':
+      await open(path.join(work, 'blank'), 'wx', 0o600).then((handle) => handle.close());
+      return 'blank';
+    case 'copy': {
+      await copyDisk(source, path.join(work, 'copy'), place.sizeBytes, filling.signal);
+      return 'copy';
+    }
+    case 'image':
+      await copyDisk(source, path.join(work, 'image'), Number.POSITIVE_INFINITY, filling.signal);
+      await giveToImport(path.join(work, 'image'));
+      return rawDisk({ name: 'image', what: source.what, from: 0 }, place, work, filling, deps);
+    case 'given':
+      await giveToImport(path.join(work, source.name));
+      return rawDisk({ ...source, from: 0 }, place, work, filling, deps);
+    case 'download': {
+      const { wish, checksum, what } = source;
+      const { signal } = filling;
+      const onProgress = (share: number) => filling.onProgress(share * downloadShare);
+      const name = await download(work, { ...wish, maxBytes: await roomIn(work) }, { signal, onProgress });
+      if (checksum) await verify(path.join(work, name), checksum, what, signal);
+      return rawDisk({ name, what, from: downloadShare }, place, work, filling, deps);
+    }
+  }
+}
+
+/** The file as a raw disk that fits. */
+async function rawDisk(
+  given: { readonly name: string; readonly what: string; readonly from: number },
+  { sizeBytes }: ClaimPlace,
+  work: string,
+  { signal, onProgress }: Filling,
+  { accepted }: FillDeps,
+): Promise<string> {
+  const { name, what, from } = given;
+  // A qcow2 that holds the whole disk is a bit larger than that.
+  const maxBytes = Math.min(Math.ceil(sizeBytes * 1.05) + 64 * mib, await roomIn(work));
+  const { file, info } = await findDisk({ dir: work, name, what }, { maxBytes }, signal);
+  requireFit(info.virtualBytes, sizeBytes, what);
+  accepted?.();
+  const progress = (share: number) => onProgress(from + share * (1 - from));
+  return (await convert(file, info, { to: 'raw', signal, onProgress: progress })).name;
+}
+
+function requireFit(bytes: number, sizeBytes: number, what: string): void {
+  if (bytes <= sizeBytes) return;
+  const text = `${what} is a disk of ${shown(bytes)}, and the claim has ${shown(sizeBytes)}: ask for ${binaryQuantity(Math.ceil(bytes / mib) * mib)} or more`;
+  throw new NodeError('DISK_REFUSED', text);
+}
+
+function shown(bytes: number): string {
+  return `${binaryQuantity(bytes)} (${bytes} bytes)`;
+}
+
+/** By `cp`, which shares blocks where the file system can do so, and keeps holes. What is opened no longer changes by its name. */
+async function copyDisk(
+  { file, what }: { readonly file: string; readonly what: string },
+  target: string,
+  maxBytes: number,
+  signal: AbortSignal,
+): Promise<void> {
+  const from = await openPlain(file, what);
+  try {
+    const { size, blocks } = await from.stat();
+    requireFit(size, maxBytes, what);
+    await requireSpace(path.dirname(target), Math.min(size, blocks * 512), what);
+    await runCopy(from.fd, target, what, signal);
+  } finally {
+    await from.close();
+  }
+}
+
+async function openPlain(file: string, what: string): Promise<FileHandle> {
+  const handle = await open(file, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  const found = await handle.stat();
+  if (found.isFile() && found.nlink === 1) return handle;
+  await handle.close();
+  throw new NodeError('DISK_REFUSED', `${what}: ${file} is no ordinary file of its own`);
+}
+
+function runCopy(descriptor: number, target: string, what: string, signal: AbortSignal): Promise<void> {
+  const argv = ['--sparse=always', '--reflink=auto', '--dereference', '/proc/self/fd/0', target];
+  const child = spawn('cp', argv, { stdio: [descriptor, 'ignore', 'pipe'], signal, killSignal: 'SIGKILL' });
+  let words = '';
+  child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+    words += text;
+  });
+  return new Promise((resolve, reject) => {
+    child.once('error', reject);
+    child.once('close', (code) => {
+      const isFull = words.includes('No space left');
+      const problem = isFull ? 'the disk of this machine is full: free some space' : words.trim();
+      if (code === 0) resolve();
+      else reject(new NodeError(isFull ? 'NO_SPACE' : 'CHILD_FAILED', `${what} cannot be copied: ${problem}`));
+    });
+  });
+}
+
+async function placeDisk(disk: string, { file, sizeBytes, owner }: ClaimPlace): Promise<void> {
+  try {
+    await takeBack(disk, { uid: 0, gid: 0 }, 0o600);
+    const handle = await open(disk, constants.O_RDWR | constants.O_NOFOLLOW);
+    try {
+      await handle.truncate(sizeBytes);
+      await handle.sync();
+    } finally {
+      await handle.close();
+    }
+    await takeBack(disk, owner, 0o600);
+    // The name may be a link that a guest's QEMU made: it is replaced, never followed.
+    await rename(disk, file);
+    await syncDirectory(path.dirname(file));
+  } catch (error) {
+    if (!isNoSpace(error)) throw error;
+    throw new NodeError('NO_SPACE', 'the disk of this machine is full: free some space', { cause: error });
+  }
+}
+
+/** The one disk of an image of the node. Rejects with NodeError IMAGE_INVALID. */
+export async function diskOfImage(dir: string, image: string): Promise<string> {
+  const disks = (await readdir(path.join(dir, 'disk')).catch(() => [])).filter((name) => !name.startsWith('.'));
+  const [only, ...others] = disks;
+  const file = path.join(dir, 'disk', only ?? '');
+  const isPlain = only !== undefined && others.length === 0 && (await lstat(file)).isFile();
+  if (isPlain) return file;
+  const text = `image ${image} has ${disks.length} files in its directory /disk: a claim is filled with the one that there has to be`;
+  throw new NodeError('IMAGE_INVALID', text);
+}

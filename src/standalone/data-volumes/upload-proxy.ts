@@ -1,0 +1,184 @@
+import { createWriteStream } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import path from 'node:path';
+import { Transform } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { type Clock, type Component, errorCode, errorMessage, type Logger } from '../../base/index.ts';
+import { HttpServer } from '../../http/index.ts';
+import { type Authorities, defaultTlsSettings, readKeyPair, SettableValue, TlsContext } from '../../tls/index.ts';
+import { isNoSpace, makeWorkDirectory, roomIn } from '../disk-images/index.ts';
+import { NodeError } from '../errors.ts';
+import type { AwaitedUpload, DataVolumeController } from './data-volume-controller.ts';
+import type { UploadClaim, UploadTokenKey } from './upload-token.ts';
+
+export interface UploadProxyOptions {
+  readonly host: string;
+  readonly port: number;
+  /** PEM. */
+  readonly tls: { readonly cert: string; readonly key: string };
+}
+
+export interface UploadProxyDeps {
+  readonly controller: Pick<DataVolumeController, 'awaitedUpload' | 'filler'>;
+  readonly tokens: Pick<UploadTokenKey, 'check'>;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+interface Answer {
+  readonly httpStatus: number;
+  readonly message: string;
+}
+
+/** Path → when it is answered: with the disk in its place, or as soon as what came is known to be one. */
+const routes: Readonly<Record<string, 'filled' | 'accepted'>> = {
+  '/v1beta1/upload': 'filled',
+  '/v1beta1/upload-async': 'accepted',
+};
+const formRoute = /^\/v1(?:alpha1|beta1)\/upload-form/;
+const mib = 2 ** 20;
+/** A client that sends nothing for so long has gone. */
+const silenceMs = 60_000;
+const fileName = 'upload';
+const limits = { maxConnections: 32, keepAliveTimeout: 5_000, headersTimeout: 15_000, requestTimeout: 0 };
+
+/** Where `virtctl image-upload` sends disks, as CDI's upload proxy takes them (cmd/cdi-uploadproxy): whoever has a token for a claim may fill it, once. */
+export class UploadProxy implements Component {
+  readonly name = 'upload proxy';
+  readonly #deps: UploadProxyDeps;
+  readonly #http: HttpServer;
+  /** UIDs of claims. */
+  readonly #receiving = new Set<string>();
+
+  constructor({ host, port, tls }: UploadProxyOptions, deps: UploadProxyDeps) {
+    this.#deps = deps;
+    const keyPair = new SettableValue(readKeyPair(tls.cert, tls.key));
+    const settings = new SettableValue(defaultTlsSettings);
+    const parts = { keyPair, authorities: new SettableValue<Authorities>(), settings, log: deps.log };
+    this.#http = new HttpServer(
+      {
+        name: 'upload proxy',
+        address: { kind: 'tcp', host, port },
+        limits,
+        tls: { context: new TlsContext({ verify: 'none' }, parts), clients: 'anyone', handshakeTimeoutMs: 15_000 },
+        drainMs: 1_000,
+      },
+      { handle: (request, response) => void this.#serve(request, response), log: deps.log, clock: deps.clock },
+    );
+  }
+
+  get port(): number {
+    return this.#http.port;
+  }
+
+  async start(): Promise<void> {
+    await this.#http.start();
+  }
+
+  stop(): Promise<void> {
+    return this.#http.stop();
+  }
+
+  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const answer = await this.#answer(request).catch((error: unknown) => {
+      const refusal = refusalOf(error);
+      this.#deps.log.warn({ err: errorMessage(error), httpStatus: refusal.httpStatus }, 'an upload was refused');
+      return refusal;
+    });
+    if (request.socket.destroyed) return;
+    // What is left of a body that nobody wants would be taken for the next request.
+    if (!request.complete) response.setHeader('Connection', 'close');
+    response.writeHead(answer.httpStatus, { 'Content-Type': 'text/plain; charset=utf-8' });
+    response.end(request.method === 'HEAD' ? undefined : `${answer.message}\n`);
+  }
+
+  async #answer(request: IncomingMessage): Promise<Answer> {
+    const { pathname } = new URL(request.url ?? '/', 'https://proxy');
+    if (pathname === '/healthz') return { httpStatus: 200, message: 'OK' };
+    if (formRoute.test(pathname)) {
+      return { httpStatus: 501, message: 'forms are not taken here: send the disk itself to /v1beta1/upload' };
+    }
+    const until = routes[pathname];
+    if (until === undefined) return { httpStatus: 404, message: `there is no ${pathname} here` };
+    if (!['HEAD', 'POST', 'PUT'].includes(request.method ?? '')) return { httpStatus: 405, message: 'use POST' };
+    const claim = await this.#claimOf(request.headers.authorization);
+    if ('httpStatus' in claim) return claim;
+    const awaited = await this.#deps.controller.awaitedUpload(claim.namespace, claim.name);
+    if (!awaited || this.#receiving.has(claim.uid)) {
+      const message = `claim ${claim.namespace}/${claim.name} awaits no upload now: it is filled, being filled, or not ready yet`;
+      return { httpStatus: 503, message };
+    }
+    if (awaited.claim.metadata.uid !== claim.uid) {
+      return { httpStatus: 401, message: 'the token is for a claim that is no more: ask for another one' };
+    }
+    this.#http.authenticated(request.socket);
+    if (request.method === 'HEAD') return { httpStatus: 200, message: '' };
+    return this.#receive(request, awaited, until);
+  }
+
+  async #claimOf(authorization: string | undefined): Promise<UploadClaim | Answer> {
+    const [, token] = /^Bearer (\S+)$/i.exec(authorization ?? '') ?? [];
+    if (token === undefined) return { httpStatus: 401, message: 'no token: Authorization: Bearer …' };
+    const claim = await this.#deps.tokens.check(token);
+    if (typeof claim !== 'string') return claim;
+    const why =
+      claim === 'expired' ? 'the token has expired: ask for another one' : 'the token is not one of this node';
+    return { httpStatus: 401, message: why };
+  }
+
+  async #receive(request: IncomingMessage, awaited: AwaitedUpload, until: 'filled' | 'accepted'): Promise<Answer> {
+    const { filler } = this.#deps.controller;
+    const { key, claim, place } = awaited;
+    const uid = claim.metadata.uid ?? '';
+    const work = filler.workDirectory(uid);
+    this.#receiving.add(uid);
+    try {
+      await makeWorkDirectory(work);
+      // Packed or qcow2: a bit more than the disk is the most that a sound one is.
+      const maxBytes = Math.min(Math.ceil(place.sizeBytes * 1.05) + 64 * mib, await roomIn(work));
+      requireLength(request, maxBytes);
+      await this.#store(request, path.join(work, fileName), maxBytes);
+    } catch (error) {
+      await rm(work, { recursive: true, force: true });
+      throw error;
+    } finally {
+      this.#receiving.delete(uid);
+    }
+    await filler.take(key, claim, place, { name: fileName, until });
+    return { httpStatus: 200, message: 'the disk was taken' };
+  }
+
+  async #store(request: IncomingMessage, file: string, maxBytes: number): Promise<void> {
+    let bytes = 0;
+    const bounded = new Transform({
+      transform: (chunk: Buffer, _encoding, done) => {
+        bytes += chunk.length;
+        if (bytes > maxBytes) done(tooLarge(maxBytes));
+        else done(null, chunk);
+      },
+    });
+    const silent = () => request.destroy(new Error('nothing came for a while'));
+    request.setTimeout(silenceMs, silent);
+    await pipeline(request, bounded, createWriteStream(file, { flags: 'wx', mode: 0o600 }));
+    request.setTimeout(0);
+    if (bytes === 0) throw new NodeError('DISK_REFUSED', 'the upload is empty');
+  }
+}
+
+function requireLength({ headers }: IncomingMessage, maxBytes: number): void {
+  if (Number(headers['content-length'] ?? 0) > maxBytes) throw tooLarge(maxBytes);
+}
+
+function tooLarge(maxBytes: number): NodeError {
+  const text = `the upload has more than ${maxBytes} bytes, which are the most that its claim can take: make a larger claim`;
+  return new NodeError('DISK_REFUSED', text);
+}
+
+function refusalOf(error: unknown): Answer {
+  const message = errorMessage(error);
+  if (isNoSpace(error) || errorCode(error) === 'NO_SPACE') return { httpStatus: 507, message };
+  if (errorCode(error) === 'DISK_REFUSED') return { httpStatus: 400, message };
+  if (errorCode(error) === 'CLAIM_IN_USE') return { httpStatus: 409, message };
+  return { httpStatus: 500, message };
+}
