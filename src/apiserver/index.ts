@@ -10,5 +10,4 @@ export { lostWritesReason } from './lost-writes.ts';
 export type { ApiServerDeps, ApiServerOptions } from './options.ts';
 export { directoryPodLogs } from './pod-logs.ts';
 export { ApiServer } from './server.ts';
-export type { UploadTokens } from './upload-tokens.ts';
 export type { AgentReply, GuestPort, PowerAction, PowerOutcome, VmSubresources, VmTarget } from './vm-subresources.ts';

@@ -83,7 +83,7 @@ describe('command line', () => {
     const help = parseCommand(['console', '--help']);
     assert.match(help.command === 'print' ? help.text : '', /--take +take it over/);
     assert.deepEqual(parseCommand(['completion', 'fish']), { command: 'completion', shell: 'fish' });
-    assert.deepEqual(completions('image', ''), ['add', 'list', 'ls', 'info', 'rm', 'remove']);
+    assert.deepEqual(completions('image', ''), ['add', 'list', 'info', 'rm']);
   });
 
   for (const line of ['console v', 'stop --keep-vms=', 'explain vm']) {

@@ -1,0 +1,96 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import type { DataVolume, PersistentVolumeClaim } from '../../../../src/api/index.ts';
+import { decideFill, fillRules } from '../../../../src/standalone/data-volumes/decide.ts';
+import type { FillFacts } from '../../../../src/standalone/data-volumes/observe.ts';
+import { claimFor, wishOf } from '../../../../src/standalone/data-volumes/wish.ts';
+
+const dataVolume: DataVolume = {
+  apiVersion: 'cdi.kubevirt.io/v1beta1',
+  kind: 'DataVolume',
+  metadata: { name: 'disk', namespace: 'default', uid: 'dv' },
+  spec: { source: { blank: {} }, storage: { resources: { requests: { storage: '1Gi' } } } },
+};
+const uploading: DataVolume = { ...dataVolume, spec: { ...dataVolume.spec, source: { upload: {} } } };
+const claim = claimFor(dataVolume, { kind: 'blank' }, undefined);
+const withMarks = (marks: Record<string, string>): PersistentVolumeClaim => ({
+  ...claim,
+  metadata: { ...claim.metadata, annotations: { ...claim.metadata.annotations, ...marks } },
+});
+const place = { kind: 'bound', place: { file: '/x', sizeBytes: 2 ** 30, owner: { uid: 107, gid: 107 } } } as const;
+const failed = (code: string, atMs = 0) => ({ kind: 'failed', code, message: `it is ${code}`, atMs }) as const;
+
+function facts(more: Partial<FillFacts> = {}): FillFacts {
+  const object = more.dataVolume ?? dataVolume;
+  return {
+    ...{
+      key: 'default/disk',
+      uid: 'dv',
+      now: new Date(0),
+      nowMs: 1_000,
+      dataVolume: object,
+      claim,
+      wish: wishOf(object),
+    },
+    ...{ place, source: { kind: 'none' }, fill: { kind: 'none' }, failures: 0 },
+    ...more,
+  };
+}
+
+const inUse = { kind: 'waits', reason: 'CloneSourceInUse', why: 'it is in use', sizeBytes: 1 } as const;
+const unknown = { kind: 'waits', reason: 'CloneSourceNotReady', why: 'it is not there', sizeBytes: undefined } as const;
+const clone = { kind: 'clone', namespace: 'default', name: 'other' } as const;
+
+/** Rule → what it decides on, its steps, and the phase that it says. */
+const cases: Readonly<Record<string, readonly [Partial<FillFacts>, readonly string[], string | undefined]>> = {
+  'nothing-to-fill': [{ dataVolume: undefined, wish: undefined }, ['forget'], undefined],
+  deleted: [
+    { dataVolume: { ...dataVolume, metadata: { ...dataVolume.metadata, deletionTimestamp: 'now' } } },
+    ['forget'],
+    undefined,
+  ],
+  final: [{ dataVolume: { ...dataVolume, status: { phase: 'Failed' } } }, ['forget'], undefined],
+  refused: [{ wish: { kind: 'refused', why: 'no' } }, ['forget'], 'Failed'],
+  'reference-missing': [{ wish: { kind: 'reference', namespace: 'default', name: 'x' } }, [], 'Pending'],
+  'snapshot-elsewhere': [{ wish: { kind: 'snapshot', namespace: 'other', name: 'x' } }, ['forget'], 'Failed'],
+  'size-unknown': [
+    { dataVolume: { ...dataVolume, spec: { storage: {} } }, claim: undefined, wish: clone, source: unknown },
+    [],
+    'Pending',
+  ],
+  'claim-wanted': [{ claim: undefined }, ['createClaim'], 'Pending'],
+  'claim-of-others': [{ claim: { ...claim, metadata: { name: 'disk', namespace: 'default' } } }, [], 'Pending'],
+  filled: [{ claim: withMarks({ 'cdi.kubevirt.io/storage.pod.phase': 'Succeeded' }) }, ['forget'], 'Succeeded'],
+  'claim-wrong': [{ place: { kind: 'wrong', why: 'no' } }, [], 'Pending'],
+  'claim-unbound': [{ place: { kind: 'unbound' } }, [], 'Pending'],
+  'made-full': [{ wish: { kind: 'snapshot', namespace: 'default', name: 'x' } }, ['markFilled'], undefined],
+  whole: [{ fill: { kind: 'filled' } }, ['markFilled'], undefined],
+  'under-way': [{ fill: { kind: 'running', share: 0.5 } }, [], 'ImportInProgress'],
+  'upload-awaited': [{ dataVolume: uploading, fill: failed('DISK_REFUSED') }, ['awaitUpload'], 'UploadReady'],
+  failed: [{ fill: failed('DISK_REFUSED') }, ['forget'], 'Failed'],
+  'backing-off': [{ fill: failed('DOWNLOAD_FAILED', 999), failures: 1 }, [], 'ImportInProgress'],
+  'source-awaited': [{ wish: clone, source: inUse }, [], 'CloneScheduled'],
+  'to-be-filled': [{ fill: failed('DOWNLOAD_FAILED', -1e6), failures: 1 }, ['startFilling'], undefined],
+};
+
+describe('DataVolumes of the node', () => {
+  test('each rule has a case', () => {
+    assert.deepEqual(
+      Object.keys(cases),
+      fillRules.map(({ name }) => name),
+    );
+  });
+
+  for (const { name, why } of fillRules) {
+    test(`${name}: ${why}`, () => {
+      const [more = {}, steps, phase] = cases[name] ?? [];
+      const decision = decideFill(facts(more));
+      assert.equal(decision.rule, name);
+      assert.deepEqual(
+        decision.steps.map(({ step }) => step),
+        steps,
+      );
+      assert.equal(decision.says?.phase, phase);
+    });
+  }
+});
