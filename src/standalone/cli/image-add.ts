@@ -12,9 +12,9 @@ import {
   giveToImport,
   isNoSpace,
   makeWorkDirectory,
+  maxVirtualBytes,
   parseChecksum,
   requireSpace,
-  roomIn,
   shownUrl,
   takeBack,
   verify,
@@ -108,7 +108,7 @@ async function bring(
 ): Promise<string> {
   if (kind === 'url') {
     const authorities = caFile === undefined ? undefined : await readAuthorities(caFile);
-    const wish = { url: source, maxBytes: await roomIn(work), ...(authorities !== undefined && { authorities }) };
+    const wish = { url: source, maxBytes: maxVirtualBytes, ...(authorities !== undefined && { authorities }) };
     return download(work, wish, { signal, onProgress: (share) => progress('download', share) });
   }
   progress('copy');
@@ -138,7 +138,7 @@ async function copy(args: readonly string[], source: string): Promise<void> {
 /** Raw and qcow2 stay as they are; what a launcher does not take becomes qcow2. */
 async function placeDisk(given: WorkFile, { image }: ImageDraft, { progress, signal }: ImageAddDeps) {
   progress('check');
-  const { file, info } = await findDisk(given, { maxBytes: await roomIn(given.dir) }, signal);
+  const { file, info } = await findDisk(given, { maxBytes: maxVirtualBytes }, signal);
   const { kind, virtualBytes } = info;
   const format = kind === 'raw' || kind === 'iso' ? 'raw' : 'qcow2';
   const isTaken = format === 'raw' || kind === 'qcow2';

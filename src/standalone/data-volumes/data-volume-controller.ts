@@ -27,7 +27,7 @@ import { Fillings } from './fillings.ts';
 import { type FillFacts, isFilled, isFinal, observe } from './observe.ts';
 import type { ClaimPlace, ClaimPlaces } from './ports.ts';
 import { phaseEvents, projectStatus, statusDiffers } from './project.ts';
-import { annotations, wishOf } from './wish.ts';
+import { annotations, doingOf, wishOf } from './wish.ts';
 
 export interface DataVolumeControllerDeps {
   readonly client: KubeClient;
@@ -168,7 +168,7 @@ export class DataVolumeController implements Component {
     { observation, decision: { says } }: Attempt<FillFacts, FillDecision>,
     report: WriteReport,
   ): Promise<Written> {
-    const { dataVolume, failures, now } = observation;
+    const { dataVolume, wish, failures, now } = observation;
     if (!dataVolume || !says) return { kind: 'no-object' };
     const status = projectStatus(dataVolume, says, failures, now);
     if (!statusDiffers(dataVolume, status)) return { kind: 'unchanged' };
@@ -179,7 +179,7 @@ export class DataVolumeController implements Component {
       this.#deps.client.patch(type, metadata, body, 'merge', { subresource: 'status' }),
     );
     if (!isWritten) return { kind: 'gone' };
-    report(phaseEvents(dataVolume, says));
+    report(phaseEvents(dataVolume, doingOf(wish ?? wishOf(dataVolume)), says));
     return { kind: 'written' };
   }
 }

@@ -1,7 +1,7 @@
 import { backoffDelayMs } from '../../base/index.ts';
 import { type Decided, decideBy, type ObjectEvent, ruleTable, type Step } from '../../reconcile/index.ts';
 import { type FillFacts, isFilled, isFinal } from './observe.ts';
-import { annotations, doingOf } from './wish.ts';
+import { annotations, doingOf, doings } from './wish.ts';
 
 /** What is done about a DataVolume, or a claim that waits for an upload, besides writing its status. */
 export interface FillStepArgs {
@@ -63,8 +63,9 @@ const waiting = (reason: string, message: string, isBound = false): FillPlan => 
   says: { phase: 'Pending', isBound, problem: { reason, message } },
 });
 
+/** What it was is forgotten when it is seen to be final: a cache that is behind would have it filled again. */
 const failed = (message: string): FillPlan => ({
-  steps: [{ step: 'forget' }],
+  steps: [],
   says: { phase: 'Failed', isBound: false, problem: { reason: 'Error', message } },
 });
 
@@ -80,9 +81,8 @@ function pauseMs({ fill, failures, nowMs }: FillFacts): number {
 }
 
 function inProgress({ wish, fill }: FillFacts): string {
-  const doing = doingOf(wish ?? { kind: 'blank' });
-  if (doing === 'Upload') return 'UploadReady';
-  return fill.kind === 'queued' ? `${doing}Scheduled` : `${doing}InProgress`;
+  const { queued, running } = doings[doingOf(wish ?? { kind: 'blank' })];
+  return fill.kind === 'queued' ? queued : running;
 }
 
 const table = ruleTable<FillFacts, FillPlan>(

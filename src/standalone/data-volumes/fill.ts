@@ -14,7 +14,6 @@ import {
   isNoSpace,
   makeWorkDirectory,
   requireSpace,
-  roomIn,
   takeBack,
   verify,
 } from '../disk-images/index.ts';
@@ -96,7 +95,7 @@ async function makeDisk(
       const { wish, checksum, what } = source;
       const { signal } = filling;
       const onProgress = (share: number) => filling.onProgress(share * downloadShare);
-      const name = await download(work, { ...wish, maxBytes: await roomIn(work) }, { signal, onProgress });
+      const name = await download(work, { ...wish, maxBytes: mostBytes(place.sizeBytes) }, { signal, onProgress });
       if (checksum) await verify(path.join(work, name), checksum, what, signal);
       return rawDisk({ name, what, from: downloadShare }, place, work, filling, deps);
     }
@@ -112,13 +111,16 @@ async function rawDisk(
   { accepted }: FillDeps,
 ): Promise<string> {
   const { name, what, from } = given;
-  // A qcow2 that holds the whole disk is a bit larger than that.
-  const maxBytes = Math.min(Math.ceil(sizeBytes * 1.05) + 64 * mib, await roomIn(work));
-  const { file, info } = await findDisk({ dir: work, name, what }, { maxBytes }, signal);
+  const { file, info } = await findDisk({ dir: work, name, what }, { maxBytes: mostBytes(sizeBytes) }, signal);
   requireFit(info.virtualBytes, sizeBytes, what);
   accepted?.();
   const progress = (share: number) => onProgress(from + share * (1 - from));
   return (await convert(file, info, { to: 'raw', signal, onProgress: progress })).name;
+}
+
+/** A file whose disk fits; a qcow2 that holds the whole disk is a bit larger than that. */
+export function mostBytes(sizeBytes: number): number {
+  return Math.ceil(sizeBytes * 1.05) + 64 * mib;
 }
 
 function requireFit(bytes: number, sizeBytes: number, what: string): void {

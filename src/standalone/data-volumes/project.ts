@@ -2,6 +2,7 @@ import { type Condition, type DataVolume, findCondition, transitionTime } from '
 import { rfc3339, sameJson } from '../../base/index.ts';
 import type { ObjectEvent } from '../../reconcile/index.ts';
 import type { Said } from './decide.ts';
+import { type Doing, doings } from './wish.ts';
 
 type Status = NonNullable<DataVolume['status']>;
 
@@ -38,21 +39,16 @@ export function statusDiffers({ status }: DataVolume, wanted: Status): boolean {
 }
 
 /** Of a phase that it had not before. */
-export function phaseEvents({ metadata, status }: DataVolume, { phase, problem }: Said): ObjectEvent[] {
+export function phaseEvents({ metadata, status }: DataVolume, doing: Doing, { phase, problem }: Said): ObjectEvent[] {
   if (status?.phase === phase) return changedProblem(status, problem);
-  const doing = /^(?:Import|Clone|Upload)/.exec(status?.phase ?? '')?.[0] ?? 'Import';
-  const name = metadata.name;
+  const { succeeded, failed } = doings[doing];
+  const { name } = metadata;
   if (phase === 'Succeeded') {
-    return [{ type: 'Normal', reason: `${doing}Succeeded`, message: `${doing} into PVC ${name} has succeeded` }];
+    return [{ type: 'Normal', reason: succeeded, message: `${doing} into PVC ${name} has succeeded` }];
   }
   if (phase === 'Failed') {
-    return [
-      {
-        type: 'Warning',
-        reason: `${doing}Failed`,
-        message: `${doing} into PVC ${name} failed: ${problem?.message ?? ''}`,
-      },
-    ];
+    const message = `${doing} into PVC ${name} failed: ${problem?.message ?? ''}`;
+    return [{ type: 'Warning', reason: failed, message }];
   }
   const message = problem?.message ?? words[phase] ?? phase;
   return [{ type: problem ? 'Warning' : 'Normal', reason: phase, message: `PVC ${name}: ${message}` }];

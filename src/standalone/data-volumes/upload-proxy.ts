@@ -7,9 +7,10 @@ import { pipeline } from 'node:stream/promises';
 import { type Clock, type Component, errorCode, errorMessage, type Logger } from '../../base/index.ts';
 import { HttpServer } from '../../http/index.ts';
 import { type Authorities, defaultTlsSettings, readKeyPair, SettableValue, TlsContext } from '../../tls/index.ts';
-import { isNoSpace, makeWorkDirectory, roomIn } from '../disk-images/index.ts';
+import { isNoSpace, makeWorkDirectory, requireSpace } from '../disk-images/index.ts';
 import { NodeError } from '../errors.ts';
 import type { AwaitedUpload, DataVolumeController } from './data-volume-controller.ts';
+import { mostBytes } from './fill.ts';
 import type { UploadClaim, UploadTokenKey } from './upload-token.ts';
 
 export interface UploadProxyOptions {
@@ -37,7 +38,6 @@ const routes: Readonly<Record<string, 'filled' | 'accepted'>> = {
   '/v1beta1/upload-async': 'accepted',
 };
 const formRoute = /^\/v1(?:alpha1|beta1)\/upload-form/;
-const mib = 2 ** 20;
 /** A client that sends nothing for so long has gone. */
 const silenceMs = 60_000;
 const fileName = 'upload';
@@ -135,9 +135,8 @@ export class UploadProxy implements Component {
     this.#receiving.add(uid);
     try {
       await makeWorkDirectory(work);
-      // Packed or qcow2: a bit more than the disk is the most that a sound one is.
-      const maxBytes = Math.min(Math.ceil(place.sizeBytes * 1.05) + 64 * mib, await roomIn(work));
-      requireLength(request, maxBytes);
+      const maxBytes = mostBytes(place.sizeBytes);
+      await requireLength(request, work, maxBytes);
       await this.#store(request, path.join(work, fileName), maxBytes);
     } catch (error) {
       await rm(work, { recursive: true, force: true });
@@ -166,8 +165,10 @@ export class UploadProxy implements Component {
   }
 }
 
-function requireLength({ headers }: IncomingMessage, maxBytes: number): void {
-  if (Number(headers['content-length'] ?? 0) > maxBytes) throw tooLarge(maxBytes);
+async function requireLength({ headers }: IncomingMessage, work: string, maxBytes: number): Promise<void> {
+  const announced = Number(headers['content-length'] ?? 0);
+  if (announced > maxBytes) throw tooLarge(maxBytes);
+  await requireSpace(work, announced, 'the upload');
 }
 
 function tooLarge(maxBytes: number): NodeError {

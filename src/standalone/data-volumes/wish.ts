@@ -23,8 +23,19 @@ export type Wish =
   | { readonly kind: 'reference'; readonly namespace: string; readonly name: string }
   | { readonly kind: 'refused'; readonly why: string };
 
-/** Words of CDI's phases and events. */
-export type Doing = 'Import' | 'Upload' | 'Clone';
+/** CDI's words: phases, and reasons of events. An upload is ready for whatever comes. */
+export const doings = {
+  Import: {
+    queued: 'ImportScheduled',
+    running: 'ImportInProgress',
+    succeeded: 'ImportSucceeded',
+    failed: 'ImportFailed',
+  },
+  Clone: { queued: 'CloneScheduled', running: 'CloneInProgress', succeeded: 'CloneSucceeded', failed: 'CloneFailed' },
+  Upload: { queued: 'UploadReady', running: 'UploadReady', succeeded: 'UploadSucceeded', failed: 'UploadFailed' },
+} as const;
+
+export type Doing = keyof typeof doings;
 
 export const annotations = {
   podPhase: 'cdi.kubevirt.io/storage.pod.phase',
@@ -98,7 +109,7 @@ const listOf = (value: unknown) =>
 
 export function doingOf({ kind }: Pick<Wish, 'kind'>): Doing {
   if (kind === 'upload') return 'Upload';
-  return kind === 'clone' || kind === 'snapshot' ? 'Clone' : 'Import';
+  return ['clone', 'snapshot', 'reference'].includes(kind) ? 'Clone' : 'Import';
 }
 
 /** The claim that the DataVolume fills, with what KubeVirt and virtctl read on it. `sizeBytes`: of what is copied, where no size is asked for. */

@@ -3,6 +3,7 @@ import path from 'node:path';
 import { backoffDelayMs, type Clock, sleep, systemClock } from '../../base/index.ts';
 import { NodeError } from '../errors.ts';
 import { ConfinedFailure, isNoSpace, runConfined } from './confined.ts';
+import { roomIn } from './work-directory.ts';
 
 export interface Download {
   /** http or https. */
@@ -12,7 +13,7 @@ export interface Download {
   readonly user?: { readonly name: string; readonly password: string };
   /** `Name: value` */
   readonly headers?: readonly string[];
-  /** More is refused. */
+  /** More is refused; more than there is room for waits for that. */
   readonly maxBytes: number;
 }
 
@@ -42,7 +43,6 @@ const fatal: Readonly<Record<number, string>> = {
   22: 'was not found, or not given, by the server',
   47: `leads to more than ${maxRedirects} other addresses, one after the other`,
   60: 'is of a server whose certificate nobody vouches for: give its authority (certConfigMap; --ca-file of the command)',
-  63: 'is larger than it may be',
 };
 const passing: Readonly<Record<number, string>> = {
   5: 'the proxy is not known',
@@ -69,15 +69,21 @@ export async function download(dir: string, wish: Download, deps: DownloadDeps):
   const shown = shownUrl(wish.url);
   if (wish.authorities !== undefined) await writeAuthorities(dir, wish.authorities);
   for (let attempt = 1; ; attempt++) {
+    const roomBytes = await roomIn(dir);
     try {
-      await fetchOnce(dir, wish, deps);
+      await fetchOnce(dir, { ...wish, maxBytes: Math.min(wish.maxBytes, roomBytes) }, deps);
       return name;
     } catch (error) {
-      const failure = await failureOf(error, dir, shown);
+      const failure = await failureOf(error, { dir, shown, maxBytes: wish.maxBytes, roomBytes });
       if (failure.code !== 'DOWNLOAD_FAILED' || attempt >= tries) throw failure;
       await sleep(backoffDelayMs(attempt, backoff), signal, clock);
     }
   }
+}
+
+/** By what the server announced (CURLE_FILESIZE_EXCEEDED), or by what came. */
+function isTooLarge(error: unknown): boolean {
+  return error instanceof ConfinedFailure && (error.exitCode === 63 || error.signal === 'SIGXFSZ');
 }
 
 /** An address that may be shown and logged: without user and password, and without a query, in which tokens are. */
@@ -188,13 +194,24 @@ async function watchProgress(dir: string, hear: (share: number) => void, ended: 
   }
 }
 
-async function failureOf(error: unknown, dir: string, shown: string): Promise<NodeError> {
-  if (isNoSpace(error)) {
+interface Tried {
+  readonly dir: string;
+  readonly shown: string;
+  readonly maxBytes: number;
+  readonly roomBytes: number;
+}
+
+async function failureOf(error: unknown, { dir, shown, maxBytes, roomBytes }: Tried): Promise<NodeError> {
+  if (isNoSpace(error) || (isTooLarge(error) && roomBytes < maxBytes)) {
     const text = `${shown}: the disk of this machine is full: free some space`;
     return new NodeError('NO_SPACE', text, { cause: error });
   }
   if (!(error instanceof ConfinedFailure)) throw error;
-  const { exitCode = error.signal === 'SIGXFSZ' ? 63 : -1, words } = error;
+  const { exitCode = -1, words } = error;
+  if (isTooLarge(error)) {
+    const text = `${shown} is larger than ${maxBytes} bytes, which are the most that it may be`;
+    return new NodeError('DOWNLOAD_REFUSED', text, { cause: error });
+  }
   if (exitCode === noRange) await rm(path.join(dir, name), { force: true });
   const status = exitCode === 22 ? (await lastAnswer(dir))?.status : undefined;
   const isForNow = status !== undefined && (status >= 500 || status === 408 || status === 429);

@@ -6,6 +6,6 @@ export * from './checksum.ts';
 export { isNoSpace } from './confined.ts';
 export { convert } from './convert.ts';
 export { type Download, download, shownUrl } from './download.ts';
-export { findDisk } from './inspect.ts';
+export { findDisk, maxVirtualBytes } from './inspect.ts';
 export * from './work-directory.ts';
 export type { WorkFile } from './work-file.ts';

@@ -1,7 +1,9 @@
 import { open } from 'node:fs/promises';
 import path from 'node:path';
+import { NodeError } from '../errors.ts';
 import { ConfinedFailure, importUser, runConfined } from './confined.ts';
 import { type Packing, refused } from './detect.ts';
+import { roomIn } from './work-directory.ts';
 import { imageError, type WorkFile } from './work-file.ts';
 
 const mib = 2 ** 20;
@@ -20,8 +22,10 @@ export async function unpack(
   signal: AbortSignal,
 ): Promise<WorkFile> {
   const unpacked = { ...file, name: `${file.name}.unpacked` };
-  const seconds = 60 + Math.ceil(maxBytes / bytesPerSecond);
-  const limits = { memoryBytes: 512 * mib, cpuSeconds: seconds, fileBytes: maxBytes, timeoutMs: seconds * 2_000 };
+  const roomBytes = await roomIn(file.dir);
+  const fileBytes = Math.min(maxBytes, roomBytes);
+  const seconds = 60 + Math.ceil(fileBytes / bytesPerSecond);
+  const limits = { memoryBytes: 512 * mib, cpuSeconds: seconds, fileBytes, timeoutMs: seconds * 2_000 };
   const from = await open(path.join(file.dir, file.name), 'r');
   try {
     const to = await open(path.join(file.dir, unpacked.name), 'wx', 0o600);
@@ -30,7 +34,7 @@ export async function unpack(
       await runConfined(programs[packing], { dir: file.dir, limits, signal, ...descriptors });
       if (process.geteuid?.() === 0) await to.chown(importUser.uid, importUser.gid);
     } catch (error) {
-      throw unpackError(error, file, packing, maxBytes);
+      throw unpackError(error, file, packing, { maxBytes, roomBytes });
     } finally {
       await to.close();
     }
@@ -41,9 +45,18 @@ export async function unpack(
 }
 
 /** Both ignore SIGXFSZ or not, as their versions have it; the system's words are the same. */
-function unpackError(error: unknown, { what }: WorkFile, packing: Packing, maxBytes: number): unknown {
+function unpackError(
+  error: unknown,
+  { what }: WorkFile,
+  packing: Packing,
+  { maxBytes, roomBytes }: { readonly maxBytes: number; readonly roomBytes: number },
+): unknown {
   const isTooLarge =
     error instanceof ConfinedFailure && (error.signal === 'SIGXFSZ' || /File too large/.test(error.words));
+  if (isTooLarge && roomBytes < maxBytes) {
+    const text = `${what} needs more room when it is unpacked than is left (${roomBytes} bytes): free some space`;
+    return new NodeError('NO_SPACE', text, { cause: error });
+  }
   if (isTooLarge) {
     return refused(
       what,

@@ -125,7 +125,7 @@ describe('downloads of disks', () => {
   });
 
   test('more than is wanted is refused, announced or not', () =>
-    fails({ maxBytes: 100_000 }, 'DOWNLOAD_REFUSED', /larger than it may be/));
+    fails({ maxBytes: 100_000 }, 'DOWNLOAD_REFUSED', /is larger than 100000 bytes, which are the most/));
 
   test('a server that is not there is said to be so', async () => {
     const closed = new DiskServer();

@@ -1,0 +1,104 @@
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { readdir, readFile, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { untilLogin } from '../../../src/standalone/index.ts';
+import { DiskServer } from '../../fixtures/disk-server.ts';
+import { eventually } from '../../fixtures/eventually.ts';
+import { demoVmi, NodeProcess } from '../../fixtures/node-process.ts';
+
+const needsRoot = process.getuid?.() === 0 ? false : 'pods need root';
+const mark = 'fetched over http';
+
+describe('disks that come from elsewhere, on the standalone node', { skip: needsRoot }, () => {
+  let node: NodeProcess;
+  const server = new DiskServer();
+  let url: string;
+  let give = () => {};
+
+  before(async () => {
+    node = await NodeProcess.create();
+    const raw = path.join(node.paths.stateDir, 'raw');
+    await writeFile(raw, Buffer.concat([Buffer.from(mark), Buffer.alloc(2 ** 20 - mark.length)]));
+    execFileSync('qemu-img', ['convert', '-O', 'qcow2', raw, `${raw}.qcow2`]);
+    url = await server.start();
+    const held = new Promise<void>((resolve) => {
+      give = resolve;
+    });
+    server.files.set('/disk.qcow2', { bytes: await readFile(`${raw}.qcow2`), held });
+    await node.start();
+  });
+  after(async () => {
+    await node?.dispose();
+    await server.stop();
+  });
+
+  const get = (what: string, jsonpath: string) => node.kubectl('get', what, '-o', `jsonpath={${jsonpath}}`);
+
+  test('a VM waits for the disk of its template, over kill -9 of the node, and boots with it', async () => {
+    const { spec } = demoVmi('fetched', { volumes: [{ name: 'root', dataVolume: { name: 'fetched' } }] });
+    spec.domain.devices = { ...spec.domain.devices, disks: [{ name: 'root', disk: { bus: 'virtio' } }] };
+    const storage = { resources: { requests: { storage: '4Mi' } } };
+    const source = { http: { url: `${url}/disk.qcow2` } };
+    await node.apply({
+      ...{ apiVersion: 'kubevirt.io/v1', kind: 'VirtualMachine', metadata: { name: 'fetched' } },
+      spec: {
+        runStrategy: 'Always',
+        dataVolumeTemplates: [{ metadata: { name: 'fetched' }, spec: { source, storage } }],
+        template: { spec },
+      },
+    });
+    const untilAsked = (times: number) =>
+      eventually(() => assert.ok(server.requests.length >= times, `${server.requests.length} requests`), 60_000);
+    await untilAsked(1);
+    await eventually(async () => assert.equal(await get('dv/fetched', '.status.phase'), 'ImportInProgress'), 30_000);
+    await eventually(
+      async () => assert.equal(await get('vm/fetched', '.status.printableStatus'), 'Provisioning'),
+      30_000,
+    );
+    await node.end('SIGKILL');
+    await node.start();
+    await untilAsked(2);
+    assert.equal(await node.vmi('fetched'), undefined);
+    give();
+    await node.vmiUntil('fetched', (found) => found?.status?.phase === 'Running', 60_000);
+    assert.equal(await get('dv/fetched', '.status.phase'), 'Succeeded');
+    assert.equal(await get('pvc/fetched', '.metadata.ownerReferences[0].kind'), 'DataVolume');
+    await untilLogin(await node.serial('fetched'), AbortSignal.timeout(60_000));
+    await node.cli(['console', 'fetched'], 'root\n');
+    await eventually(async () => {
+      const { stdout } = await node.cli(
+        ['console', 'fetched'],
+        '\nhead -c 17 /dev/vda; echo; blockdev --getsize64 /dev/vda\n',
+      );
+      assert.match(stdout, /fetched over http/);
+    }, 30_000);
+    const left = (await readdir(node.paths.claimsDir)).filter((name) => name.startsWith('.'));
+    assert.deepEqual(left, []);
+  });
+
+  test('an image that a VM runs with is not replaced or removed, and it is said which VM that is', async () => {
+    const list = await node.cli(['image', 'list']);
+    assert.match(list.stdout, /^REFERENCE +FORMAT +DISK +ON THIS MACHINE +ADDED\nvirt-node\/demo +- +- +\d/);
+    for (const command of [
+      ['add', 'virt-node/demo', path.join(node.paths.stateDir, 'raw.qcow2')],
+      ['rm', 'virt-node/demo'],
+    ]) {
+      const { code, stderr } = await node.cli(['image', ...command]);
+      assert.equal(code, 1);
+      assert.match(
+        stderr,
+        /^virt-node: virt-node\/demo is used by VM default\/fetched: it is not (replaced|removed)\. /,
+      );
+    }
+    assert.match((await node.cli(['image', 'info', 'virt-node/demo'])).stdout, /^used by +VM default\/fetched$/m);
+  });
+
+  test('of a node that does not run, a pod that outlived it keeps its image', async () => {
+    await node.end('SIGTERM');
+    const { code, stderr } = await node.cli(['image', 'rm', 'virt-node/demo']);
+    assert.equal(code, 1);
+    assert.match(stderr, /virt-node\/demo is used by a pod that runs \(UID [0-9a-f-]{36}\): it is not removed/);
+  });
+});
