@@ -179,7 +179,10 @@ const table = ruleTable<FillFacts, FillPlan>(
       name: 'claim-unbound',
       why: 'The claim has no volume yet.',
       when: ({ place }) => place.kind === 'unbound',
-      plan: ({ claim }) => waiting('Pending', `PVC ${claim?.metadata.name} Pending`),
+      plan: ({ claim }) => ({
+        ...waiting('Pending', `PVC ${claim?.metadata.name} Pending`),
+        requeueAfterMs: lookMs,
+      }),
     },
     {
       name: 'made-full',

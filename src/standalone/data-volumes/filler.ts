@@ -89,7 +89,10 @@ export class Filler {
   }
 
   #fill(from: FillSource, claim: PersistentVolumeClaim, place: ClaimPlace, filling: Filling, accepted?: () => void) {
-    const mayPlace = () => this.#requireUnused(claim, filling.signal);
+    const mayPlace = async () => {
+      await this.#requireUnused(claim, filling.signal);
+      await this.#deps.places.settle(place.file);
+    };
     const work = this.workDirectory(claim.metadata.uid ?? '');
     return fill(from, place, work, filling, { mayPlace, ...(accepted && { accepted }) });
   }
@@ -114,6 +117,7 @@ export class Filler {
       case 'blank':
         return { kind: 'blank' };
       case 'clone':
+        await this.#deps.places.settle(copied ?? '');
         return { kind: 'copy', file: copied ?? '', what: `claim ${wish.namespace}/${wish.name}` };
       case 'registry': {
         const dir = await this.#deps.images.resolve(wish.image);

@@ -15,4 +15,6 @@ export interface ClaimPlaces {
   readonly workRoot: string;
   /** Undefined: the claim has no volume yet. Rejects with NodeError when it never will have one. */
   placeOf(claim: PersistentVolumeClaim): Promise<ClaimPlace | undefined>;
+  /** All that was written to the disk is in its file, and nothing keeps that open. No pod has it. */
+  settle(file: string): Promise<void>;
 }

@@ -1,17 +1,19 @@
 import path from 'node:path';
-import { type KubeObject, type PersistentVolumeClaim, parseQuantity, resources } from '../../api/index.ts';
+import { type KubeObject, resources } from '../../api/index.ts';
 import { ensureCertificates } from '../../apiserver/index.ts';
-import { type Component, errorCode, type Logger, systemClock } from '../../base/index.ts';
+import { type Component, type Logger, systemClock } from '../../base/index.ts';
 import { EventRecorder, isKubeError, type KubeClient } from '../../kube/index.ts';
 import { type ClaimPlaces, DataVolumeController, UploadProxy, UploadTokenKey } from '../data-volumes/index.ts';
 import type { NodePaths } from '../paths.ts';
-import { ClaimDirectories, type ImageStore, KubePods, qemuUser } from '../pod-runner/index.ts';
+import type { ImageStore } from '../pod-runner/index.ts';
 import { freePort } from './free-port.ts';
 
 export interface NodeDataVolumesOptions {
   readonly paths: NodePaths;
   /** Where uploads are taken, a loopback address. */
   readonly host: string;
+  /** The node's storage. */
+  readonly places: ClaimPlaces;
 }
 
 export interface NodeDataVolumesDeps {
@@ -24,12 +26,10 @@ const usualPort = 18_445;
 
 /** What fills claims on this machine, to be started in this order. */
 export async function dataVolumeComponents(
-  { paths, host }: NodeDataVolumesOptions,
+  { paths, host, places }: NodeDataVolumesOptions,
   { client, images, log }: NodeDataVolumesDeps,
 ): Promise<Component[]> {
   const events = new EventRecorder({ component: 'virt-node-data-volumes' }, { client, log });
-  const objects = new KubePods({ nodeName: '' }, { client, events, log });
-  const places = claimPlaces(paths, new ClaimDirectories({ dir: paths.claimsDir }, objects));
   const common = { client, log, clock: systemClock, random: Math.random };
   const controller = new DataVolumeController({ ...common, places, images, events });
   const tls = await ensureCertificates(path.join(paths.apiDir, 'certificates'));
@@ -38,23 +38,6 @@ export async function dataVolumeComponents(
   const proxy = new UploadProxy({ host, port, tls }, { controller, tokens, clock: systemClock, log });
   const flush = { name: 'events of data volumes', start: async () => undefined, stop: () => events.stop(2_000) };
   return [flush, controller, proxy, announcement(client, `https://${host}:${port}`)];
-}
-
-function claimPlaces({ claimsDir }: NodePaths, claims: Pick<ClaimDirectories, 'take'>): ClaimPlaces {
-  return {
-    workRoot: claimsDir,
-    placeOf: async ({ metadata, spec, status }: PersistentVolumeClaim) => {
-      const { namespace = '', name } = metadata;
-      const dir = await claims.take({ namespace, name, needsImage: false }).catch((error: unknown) => {
-        if (errorCode(error) === 'CLAIM_NOT_READY') return undefined;
-        throw error;
-      });
-      const sizeBytes = parseQuantity(status?.capacity?.storage ?? spec.resources?.requests?.storage);
-      return dir === undefined || !sizeBytes
-        ? undefined
-        : { file: path.join(dir, 'disk.img'), sizeBytes, owner: qemuUser };
-    },
-  };
 }
 
 /** Where `virtctl image-upload` looks for the upload proxy. */

@@ -1,9 +1,11 @@
 import type { PersistentVolumeClaim } from '../../api/index.ts';
 import { type Component, type Logger, systemClock } from '../../base/index.ts';
 import { EventRecorder, type KubeClient } from '../../kube/index.ts';
+import type { ClaimPlaces } from '../data-volumes/index.ts';
 import type { NodePaths } from '../paths.ts';
 import { type ClaimParts, qemuUser } from '../pod-runner/index.ts';
 import { ensureStorageClasses, LoopDevices, StorageCaches, StorageController, VolumeFiles } from '../storage/index.ts';
+import { claimPlaces } from './claim-places.ts';
 
 export interface NodeStorageDeps {
   readonly client: KubeClient;
@@ -14,6 +16,7 @@ export interface NodeStorageDeps {
 export class NodeStorage {
   readonly #client: KubeClient;
   readonly #log: Logger;
+  readonly #volumesDir: string;
   readonly #files: VolumeFiles;
   readonly #loops = new LoopDevices();
   readonly #caches: StorageCaches;
@@ -24,6 +27,7 @@ export class NodeStorage {
   ) {
     this.#client = client;
     this.#log = log;
+    this.#volumesDir = claimsDir;
     this.#files = new VolumeFiles({ volumesDir: claimsDir, snapshotsDir, owner: qemuUser });
     this.#caches = new StorageCaches({ client, log });
   }
@@ -31,6 +35,12 @@ export class NodeStorage {
   /** For pod runners. */
   get claims(): ClaimParts {
     return { files: this.#files, loops: this.#loops, onChange: (listener) => this.#onReady(listener) };
+  }
+
+  /** For those who fill claims. */
+  get places(): ClaimPlaces {
+    const volume = (name: string) => this.#caches.volumes.get(name);
+    return claimPlaces({ volumesDir: this.#volumesDir, volume, files: this.#files, loops: this.#loops });
   }
 
   /** To be started in this order. */
