@@ -78,6 +78,22 @@ describe('disks that come from elsewhere, on the standalone node', { skip: needs
     assert.deepEqual(left, []);
   });
 
+  test('a claim that is a block device is filled, too', async () => {
+    const storage = { volumeMode: 'Block', resources: { requests: { storage: '4Mi' } } };
+    const source = { http: { url: `${url}/disk.qcow2` } };
+    const metadata = { name: 'device' };
+    await node.apply({
+      apiVersion: 'cdi.kubevirt.io/v1beta1',
+      kind: 'DataVolume',
+      metadata,
+      spec: { source, storage },
+    });
+    await eventually(async () => assert.equal(await get('dv/device', '.status.phase'), 'Succeeded'), 60_000);
+    const uid = await get('pvc/device', '.metadata.uid');
+    const disk = await readFile(path.join(node.paths.claimsDir, `default_device_${uid}`, 'disk.img'));
+    assert.deepEqual([disk.length, disk.subarray(0, mark.length).toString()], [4 * 2 ** 20, mark]);
+  });
+
   test('an image that a VM runs with is not replaced or removed, and it is said which VM that is', async () => {
     const list = await node.cli(['image', 'list']);
     assert.match(list.stdout, /^REFERENCE +FORMAT +DISK +ON THIS MACHINE +ADDED\nvirt-node\/demo +- +- +\d/);
