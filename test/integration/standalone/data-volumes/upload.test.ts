@@ -162,6 +162,21 @@ describe('uploads of disks', () => {
     await isWhole('cut');
   });
 
+  test('the disk of a pod that runs is not replaced', async () => {
+    const token = await ready('used');
+    const volumes = [{ name: 'v', persistentVolumeClaim: { claimName: 'used' } }];
+    const spec = { containers: [{ name: 'c', image: 'i' }], volumes };
+    const ref = { namespace: 'default', name: 'user' };
+    await node.client.create(resources.pods, { apiVersion: 'v1', kind: 'Pod', metadata: ref, spec } as KubeObject);
+    await node.client.patch(resources.pods, ref, { status: { phase: 'Running' } }, 'merge', { subresource: 'status' });
+    const { status, body } = await send({ token });
+    assert.equal(status, 409);
+    assert.match(body, /is not filled while it is used by pod default\/user: stop that/);
+    await isEmpty('used');
+    await node.client.delete(resources.pods, ref, { graceSeconds: 0 });
+    assert.equal((await send({ token })).status, 200);
+  });
+
   test('without a token, with a foreign one, a late one, or one for another claim nothing is taken', async () => {
     const token = await ready('guarded');
     const [head = '', claims = ''] = token.split('.');

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
+import { detect } from '../../../../src/standalone/disk-images/detect.ts';
 import { convert, findDisk, giveToImport, makeWorkDirectory } from '../../../../src/standalone/disk-images/index.ts';
 
 const mib = 2 ** 20;
@@ -60,6 +61,17 @@ describe('disk images from anywhere', () => {
   test('an ISO is one by its volume descriptor', async () => {
     await writeFile(inDir('cd'), Buffer.concat([Buffer.alloc(0x8001), Buffer.from('CD001'), Buffer.alloc(2043)]));
     assert.equal((await find('cd')).info.kind, 'iso');
+  });
+
+  test('what names other files is refused by its first bytes, before any tool opens it', async () => {
+    tool('qemu-img', 'create', '-f', 'qcow2', '-u', '-b', '/etc/passwd', '-F', 'raw', 'backed', '1M');
+    tool('qemu-img', 'create', '-f', 'qcow2', '-o', 'data_file=data', 'apart', '1M');
+    const header = Buffer.alloc(512);
+    header.write('KDMV');
+    await writeFile(inDir('described'), header);
+    for (const name of ['backed', 'apart', 'described']) {
+      await assert.rejects(detect(inDir(name), name), { code: 'DISK_REFUSED' }, name);
+    }
   });
 
   const refused: readonly [string, () => Promise<void> | void, RegExp][] = [
