@@ -116,5 +116,7 @@ describe('disks that come from elsewhere, on the standalone node', { skip: needs
     const { code, stderr } = await node.cli(['image', 'rm', 'virt-node/demo']);
     assert.equal(code, 1);
     assert.match(stderr, /virt-node\/demo is used by a pod that runs \(UID [0-9a-f-]{36}\): it is not removed/);
+    // So that the VM ends with the node.
+    await node.start();
   });
 });
