@@ -10,13 +10,12 @@ import {
   apiserverFlags,
   commonFlags,
   explainFlags,
-  listFlags,
   imageListFlags,
+  listFlags,
   migrateFlags,
   nodeFlags,
   rebootFlags,
   screenshotFlags,
-  stateDir,
   statusFlags,
   stopFlags,
   upFlags,
@@ -24,8 +23,8 @@ import {
   vmFlags,
   vncFlags,
 } from './flags.ts';
-import type { ListWish } from './list.ts';
 import { type ImageCommand, imageCommands } from './image-commands.ts';
+import type { ListWish } from './list.ts';
 import type { MigrateWish } from './migrate.ts';
 import { asYargsReads, refuseMisread } from './misread.ts';
 import { commandPath, type Grammar, misuse } from './misuse.ts';

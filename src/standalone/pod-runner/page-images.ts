@@ -30,6 +30,7 @@ export function pageImages(store: ImageStore): WebImages {
         format = await imageFormat(file);
         // Another one may have come meanwhile.
         await refuseTaken(store, reference);
+        return undefined;
       });
       return { ...(await describe(reference, dir)), ...(format && { format }) };
     },

@@ -89,9 +89,10 @@ describe('images that come over the page', () => {
   });
 
   test('a kernel with its RAM disk is told from a disk', async () => {
-    await store.make('virt-node/demo', async (image) => {
+    await store.put('virt-node/demo', async ({ image }) => {
       await mkdir(path.join(image, 'boot'));
       for (const name of ['vmlinuz', 'initramfs.gz']) await writeFile(path.join(image, 'boot', name), 'x');
+      return undefined;
     });
     const [found] = await pageImages(store).list();
     assert.deepEqual([found?.reference, found?.boots], ['virt-node/demo', 'kernel']);
