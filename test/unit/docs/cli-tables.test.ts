@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { outputFormats } from '../../../src/standalone/cli/output.ts';
+import { outputFormats } from '../../../src/standalone/cli/answer-format.ts';
 import { exitCodes, parseCommand } from '../../../src/standalone/index.ts';
 
 const page = readFileSync('docs/operators-guide/cli.md', 'utf8');

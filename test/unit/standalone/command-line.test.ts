@@ -7,10 +7,10 @@ import { describe, test } from 'node:test';
 import { parse } from 'yaml';
 import type { VirtualMachine, VirtualMachineInstance } from '../../../src/api/index.ts';
 import { KubeError } from '../../../src/kube/index.ts';
+import { printed } from '../../../src/standalone/cli/answer-format.ts';
 import { completionScript, dynamicWords, wantedAt } from '../../../src/standalone/cli/completion.ts';
 import { missingText } from '../../../src/standalone/cli/find-vmi.ts';
 import { joined, shownVms } from '../../../src/standalone/cli/list.ts';
-import { printed } from '../../../src/standalone/cli/output.ts';
 import { painted, plain } from '../../../src/standalone/cli/style.ts';
 import { nearest } from '../../../src/standalone/cli/suggest.ts';
 import {
