@@ -79,7 +79,7 @@ describe('virt-node says why it fails, without a trace', () => {
   for (const place of ['/dev/null', '/dev/null/below']) {
     test(`${place} is no state directory`, async () => {
       const { code, out, err } = await run(['status', '--state-dir', place]);
-      assert.deepEqual([code, out], [1, '']);
+      assert.deepEqual([code, out], [5, '']);
       assert.equal(err, `virt-node: ${place} is a file, or below one: choose another directory with --state-dir\n`);
     });
   }
@@ -97,7 +97,7 @@ describe('virt-node says why it fails, without a trace', () => {
     for (const command of [...commands, ['stop'], ['start']]) {
       test(`${command.join(' ')}: sudo`, async () => {
         const { code, out, err } = await run([...command, '--state-dir', stateDir], { prefix: asNobody });
-        assert.deepEqual([code, out], [1, '']);
+        assert.deepEqual([code, out], [5, '']);
         assert.match(err, /^virt-node: .* is for (?:its owner \(root\)|root) only: use sudo\n$/);
       });
     }

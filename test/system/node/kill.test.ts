@@ -147,7 +147,7 @@ describe('kill -9 on the standalone node', { skip: needsRoot }, () => {
     assert.deepEqual([stranger.exitCode, stranger.signalCode], [null, null]);
     stranger.kill('SIGKILL');
     const again = await node.cli(['stop']);
-    assert.deepEqual([again.code, again.stdout], [1, '']);
+    assert.deepEqual([again.code, again.stdout], [3, '']);
     assert.match(again.stderr, /no node runs on/);
   });
 });
