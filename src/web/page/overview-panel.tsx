@@ -31,9 +31,11 @@ export function OverviewPanel({ state, vm, row }: OverviewPanelProps) {
             <Facts facts={factsOf(row, state)} />
             <MoveProgress row={row} />
           </Card>
-          <Card title="Screen" class="shot-card">
-            <Thumbnail of={row} thumbnails={thumbnails} width={640} height={400} label="Picture of the screen" />
-          </Card>
+          {hasGuest(row) && (
+            <Card title="Screen" class="shot-card">
+              <Thumbnail of={row} thumbnails={thumbnails} width={640} height={400} label="Picture of the screen" />
+            </Card>
+          )}
           {state.hasFigures.value && hasGuest(row) && <FiguresCard key={row.vmi?.uid} row={row} />}
           <GuestDetails row={row} />
           <Conditions row={row} />

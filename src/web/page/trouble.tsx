@@ -8,7 +8,7 @@ export function Trouble({ row }: { readonly row: VmRow }) {
     <div class="notice is-trouble" role="status">
       <span>
         <strong>{statusOf(row)}</strong>
-        {notes.length > 0 && `: ${notes.join(' ')}`}
+        {notes.length > 0 && `: ${notes.map((note) => note.replace(/\.?$/, '.')).join(' ')}`}
       </span>
     </div>
   );
