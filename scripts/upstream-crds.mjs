@@ -10,7 +10,7 @@ const version = 'v1.9.0';
 const source = 'pkg/virt-operator/resource/generate/components/validations_generated.go';
 
 /** The published Go module, `path@version`, unpacked in Go's own cache. */
-function moduleDir(module) {
+export function moduleDir(module) {
   const work = mkdtempSync(path.join(tmpdir(), 'go-module-'));
   try {
     const env = { ...process.env, GOFLAGS: '-mod=mod', GOTOOLCHAIN: 'local' };

@@ -16,6 +16,8 @@ export interface Column {
 
 /** What happens to an object of a type on its way into the store. All functions are pure; objects given may be changed. */
 export interface Admission {
+  /** Adds what KubeVirt's webhooks write into every object before its schema is looked at. Members may have any form yet. */
+  readonly complete?: (object: ApiObject) => void;
   /** Fills in defaults. `old` is the stored object of an update. */
   readonly fill?: (object: ApiObject, context: AdmissionContext) => void;
   readonly validate?: (object: ApiObject, context: AdmissionContext) => FieldError[];

@@ -134,6 +134,9 @@ export interface FieldError {
   readonly reason:
     | 'FieldValueRequired'
     | 'FieldValueInvalid'
+    | 'FieldValueTypeInvalid'
+    | 'FieldValueTooLong'
+    | 'FieldValueTooMany'
     | 'FieldValueNotSupported'
     | 'FieldValueDuplicate'
     | 'FieldValueForbidden';
@@ -184,6 +187,9 @@ export function forbiddenField(field: string, why: string): FieldError {
 }
 
 /** Query parameters that contradict each other, as Kubernetes refuses them. */
-export function invalidOptions(kind: 'ListOptions' | 'CreateOptions' | 'DeleteOptions', error: FieldError): ApiError {
+export function invalidOptions(
+  kind: 'ListOptions' | 'CreateOptions' | 'UpdateOptions' | 'PatchOptions' | 'DeleteOptions',
+  error: FieldError,
+): ApiError {
   return invalid({ group: 'meta.k8s.io', resource: kind, kind }, '', [error]);
 }

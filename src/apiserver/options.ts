@@ -37,6 +37,8 @@ export interface ApiServerOptions {
   readonly limits?: Partial<RequestLimits>;
   /** Events are dropped this long after they were last seen. Default 1 h, as in Kubernetes. */
   readonly eventTtlMs?: number;
+  /** `none` keeps every field, as a cluster with other definitions may: for tests of programs that have to stand such objects. */
+  readonly schemas?: 'shipped' | 'none';
 }
 
 export interface ApiServerDeps {

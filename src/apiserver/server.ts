@@ -11,6 +11,7 @@ import { recordLoss } from './lost-writes.ts';
 import { type ObjectContext, Reader, Remover, Writer } from './objects/index.ts';
 import type { ApiServerDeps, ApiServerOptions, TlsFiles } from './options.ts';
 import { type ApiContext, createApp, defaultLimits, serveUpgrade, TokenAuthenticator } from './rest/index.ts';
+import { SchemaLibrary } from './schema/index.ts';
 import { KeyLock, lossMessage, Store } from './store/index.ts';
 
 const limits = {
@@ -56,7 +57,13 @@ export class ApiServer {
     const storeOptions = { dir: path.join(dataDir, 'db'), maxEvents: historySize, maxBytes: historyBytes };
     const store = await Store.open(storeOptions, { log });
     try {
-      const objects: ObjectContext = { store, lock: new KeyLock(), clock: this.#clock, architecture: architecture() };
+      const objects: ObjectContext = {
+        store,
+        lock: new KeyLock(),
+        clock: this.#clock,
+        schemas: new SchemaLibrary(this.#options.schemas),
+        architecture: architecture(),
+      };
       if (store.loss) {
         log.error({ ...store.loss }, lossMessage(store.loss));
         await recordLoss(objects, store.loss);

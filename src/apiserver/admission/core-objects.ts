@@ -1,7 +1,8 @@
 import { isRecord, sameJson } from '../../base/index.ts';
 import type { Admission } from '../api-type.ts';
 import { type FieldError, forbiddenField, invalidField } from '../errors.ts';
-import { type ApiObject, at, ensureObject, objectsAt } from '../object.ts';
+import { type ApiObject, ensureObject, objectsAt } from '../object.ts';
+import { validateService } from './service-rules.ts';
 
 export const namespaceFinalizer = 'kubernetes';
 
@@ -67,9 +68,5 @@ export const serviceAdmission: Admission = {
       port.targetPort ??= port.port;
     }
   },
-  validate(service) {
-    const ports = at(service, 'spec', 'ports');
-    if (ports === undefined || ports === null || Array.isArray(ports)) return [];
-    return [invalidField('spec.ports', ports, 'must be a list')];
-  },
+  validate: validateService,
 };

@@ -39,7 +39,8 @@ function validateContainers(pod: ApiObject): FieldError[] {
     if (typeof name !== 'string' || name === '') return [requiredField(`${field}.name`)];
     const problem = nameProblem(name, 'label');
     if (problem !== undefined) return [invalidField(`${field}.name`, name, problem)];
-    return twice.has(name) ? [duplicateField(`${field}.name`, name)] : [];
+    if (twice.has(name)) return [duplicateField(`${field}.name`, name)];
+    return container.image ? [] : [requiredField(`${field}.image`)];
   });
 }
 

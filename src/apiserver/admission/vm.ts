@@ -1,11 +1,13 @@
 import { isRecord } from '../../base/index.ts';
 import type { Admission } from '../api-type.ts';
 import { type FieldError, invalidField, requiredField, unsupportedField } from '../errors.ts';
-import { fillTemplate, validateSpec } from './vmi.ts';
+import { at } from '../object.ts';
+import { addDevices, fillTemplate, validateSpec } from './vmi.ts';
 
 const runStrategies = ['Always', 'Halted', 'Manual', 'RerunOnFailure', 'Once', 'WaitAsReceiver'];
 
 export const vmAdmission: Admission = {
+  complete: ({ spec }) => addDevices(at(spec, 'template', 'spec')),
   fill(vm, context) {
     if (isRecord(vm.spec)) fillTemplate(vm.spec, context.old?.spec, context);
     if (isRecord(vm.status)) vm.status.printableStatus ??= 'Stopped';

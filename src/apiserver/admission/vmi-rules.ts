@@ -1,11 +1,15 @@
+import { parseQuantity } from '../../api/index.ts';
 import { isRecord } from '../../base/index.ts';
 import { duplicateField, type FieldError, invalidField, requiredField } from '../errors.ts';
-import { at, type JsonObject, objectsAt } from '../object.ts';
+import { at, type JsonObject, objectsAt, textAt } from '../object.ts';
+import { nameProblem } from './metadata.ts';
 
 /** Rules between the fields of a VMI's spec whose form is right already. `field` is the path of the spec; `isWhole`: nothing is added to it. */
 export function checkVmiSpec(spec: JsonObject, field: string, isWhole: boolean): FieldError[] {
   return [
     ...(isWhole ? checkMemory(spec, field) : []),
+    ...checkAmounts(spec, field),
+    ...checkNames(spec, field),
     ...checkVolumes(spec, field),
     ...checkDisks(spec, field),
     ...checkInterfaces(spec, field),
@@ -22,6 +26,62 @@ function checkMemory(spec: JsonObject, field: string): FieldError[] {
   ];
   if (sources.some((source) => source !== undefined && source !== null)) return [];
   return [requiredField(`${field}.domain.memory.guest`, 'say how much memory the guest has, for example "128Mi"')];
+}
+
+/** Amounts that no guest can be given (upstream: `validateMemoryRequestsAndLimits`, `validateCpuRequestDoesNotExceedLimit`). */
+function checkAmounts(spec: JsonObject, field: string): FieldError[] {
+  const path = `${field}.domain`;
+  const guest = at(spec, 'domain', 'memory', 'guest');
+  const none = amountOf(guest) === 0 ? [invalidField(`${path}.memory.guest`, guest, 'must be more than 0')] : [];
+  const above = ['cpu', 'memory'].flatMap((name) => {
+    const [request, limit] = ['requests', 'limits'].map((kind) => at(spec, 'domain', 'resources', kind, name));
+    const isAbove = (amountOf(request) ?? 0) > (amountOf(limit) ?? Number.POSITIVE_INFINITY);
+    const why = `is more than ${path}.resources.limits.${name}, which is ${limit}`;
+    return isAbove ? [invalidField(`${path}.resources.requests.${name}`, request, why)] : [];
+  });
+  const disks = objectsAt(spec, 'volumes').flatMap((volume, index) => {
+    const capacity = at(volume, 'emptyDisk', 'capacity');
+    if (amountOf(capacity) !== 0) return [];
+    return [invalidField(`${field}.volumes[${index}].emptyDisk.capacity`, capacity, 'must be more than 0')];
+  });
+  return [...none, ...above, ...disks];
+}
+
+function amountOf(value: unknown): number | undefined {
+  return typeof value === 'string' || typeof value === 'number' ? parseQuantity(value) : undefined;
+}
+
+/** Names that become host names, files, and parts of pods. */
+function checkNames(spec: JsonObject, field: string): FieldError[] {
+  const check = (path: string, value: unknown, rule: 'label' | 'subdomain') => {
+    const problem = typeof value === 'string' && value !== '' ? nameProblem(value, rule) : undefined;
+    return problem === undefined ? [] : [invalidField(path, value, problem)];
+  };
+  const volumes = objectsAt(spec, 'volumes').flatMap((volume, index) => [
+    ...check(`${field}.volumes[${index}].name`, volume.name, 'label'),
+    ...checkPaths(volume, `${field}.volumes[${index}]`),
+  ]);
+  return [
+    ...check(`${field}.hostname`, spec.hostname, 'label'),
+    ...check(`${field}.subdomain`, spec.subdomain, 'subdomain'),
+    ...volumes,
+  ];
+}
+
+/** Also the rules that upstream's definition has in CEL. */
+function checkPaths(volume: JsonObject, field: string): FieldError[] {
+  const paths = ['hostDisk', 'containerPath'].flatMap((source) => {
+    const path = textAt(volume, source, 'path');
+    if (path === undefined) return [];
+    if (!path.startsWith('/'))
+      return [invalidField(`${field}.${source}.path`, path, "path must be absolute (start with '/')")];
+    return path.split('/').includes('..')
+      ? [invalidField(`${field}.${source}.path`, path, "path must not contain '..'")]
+      : [];
+  });
+  const why = 'readOnly must be true, write access is not supported';
+  const isWritable = at(volume, 'containerPath', 'readOnly') === false;
+  return isWritable ? [...paths, invalidField(`${field}.containerPath.readOnly`, false, why)] : paths;
 }
 
 function duplicates(items: readonly JsonObject[], field: string): FieldError[] {
@@ -66,6 +126,7 @@ function checkDisks(spec: JsonObject, field: string): FieldError[] {
 }
 
 const bindings = ['bridge', 'masquerade', 'sriov', 'passtBinding', 'binding', 'slirp', 'macvtap', 'passt'];
+const macPattern = /^(?:[0-9a-f]{2}[:-]){5}[0-9a-f]{2}$/i;
 const removedBindings = ['slirp', 'macvtap', 'passt'];
 
 function checkInterfaces(spec: JsonObject, field: string): FieldError[] {
@@ -80,6 +141,10 @@ function checkInterfaces(spec: JsonObject, field: string): FieldError[] {
     const removed = used.find((name) => removedBindings.includes(name));
     if (removed) found.push(invalidField(`${path}[${index}].${removed}`, {}, 'this binding was removed from KubeVirt'));
     if (used.length > 1) found.push(invalidField(`${path}[${index}]`, item.name, `has more than one binding: ${used}`));
+    const { macAddress } = item;
+    if (typeof macAddress === 'string' && macAddress !== '' && !macPattern.test(macAddress)) {
+      found.push(invalidField(`${path}[${index}].macAddress`, macAddress, 'must be like 02:00:00:01:02:03'));
+    }
     if (!networkNames.has(item.name)) {
       found.push(invalidField(`${path}[${index}].name`, item.name, 'there is no network of this name'));
     }

@@ -19,6 +19,7 @@ const systemLabels = [
 ].map((name) => `kubevirt.io/${name}`);
 
 export const vmiAdmission: Admission = {
+  complete: ({ spec }) => addDevices(spec),
   fill(vmi, context) {
     const { old, privileged } = context;
     // As upstream: what a user writes into the status of a VMI is dropped without a word.
@@ -37,6 +38,12 @@ export const vmiAdmission: Admission = {
     return context.old ? validateUserChange(vmi, context.old) : changedSystemLabels(vmi, {});
   },
 };
+
+/** The schema demands them; upstream's webhooks write the whole spec anew, so that nobody ever had to. */
+export function addDevices(spec: unknown): void {
+  const domain = at(spec, 'domain');
+  if (isRecord(domain)) domain.devices ??= {};
+}
 
 /** Form and rules of a VMI's spec at a path; also for the template of a VM, to which an instance type adds what is not there. */
 export function validateSpec(spec: unknown, field: string, { isWhole = true } = {}): FieldError[] {

@@ -4,6 +4,7 @@ import { readGates, readLiveUpdate } from '../../cluster-config/index.ts';
 import type { User } from '../access.ts';
 import type { ApiType, ClusterDefaults, StoredObjects } from '../api-type.ts';
 import { at, textAt } from '../object.ts';
+import type { SchemaLibrary } from '../schema/index.ts';
 import { collectionOf, type KeyLock, recordKey, type Store } from '../store/index.ts';
 
 /** What reading and writing objects needs. */
@@ -11,6 +12,7 @@ export interface ObjectContext {
   readonly store: Store;
   readonly lock: KeyLock;
   readonly clock: Clock;
+  readonly schemas: SchemaLibrary;
   readonly architecture: ClusterDefaults['architecture'];
 }
 

@@ -13,6 +13,7 @@ export {
   storedObjects,
   type Target,
 } from './context.ts';
+export type { FieldValidation } from './fields.ts';
 export {
   checkNotFuture,
   expiredMessage,

@@ -16,6 +16,7 @@ import {
   requiredField,
 } from '../errors.ts';
 import { type ApiObject, textAt } from '../object.ts';
+import type { SchemaNode } from '../schema/index.ts';
 import {
   addressOf,
   clusterDefaults,
@@ -27,12 +28,15 @@ import {
   storedObjects,
   type Target,
 } from './context.ts';
+import { checkFields, dropUnknownFields, type FieldValidation } from './fields.ts';
 import { asObject, checkFinalizers, checkName, checkSize, keepSystemMetadata } from './identity.ts';
 
 export interface WriteOptions {
   readonly user: User;
   /** Everything but the write itself. */
   readonly dryRun: boolean;
+  /** undefined: fields that are not kept go without a word. */
+  readonly validation?: FieldValidation;
 }
 
 export interface UpdateRequest extends Target {
@@ -55,12 +59,14 @@ export class Writer {
   }
 
   async create(type: ApiType, namespace: string, body: unknown, options: WriteOptions): Promise<ApiObject> {
+    const schema = await this.#context.schemas.of(type);
     const object = asObject(copyJson(body), type, namespace);
+    dropUnknownFields(type, object, schema, { old: undefined, isPatch: false, validation: options.validation });
     if (object.metadata.resourceVersion !== undefined) {
       throw new ApiError('BAD_REQUEST', 'resourceVersion should not be set on objects to be created');
     }
     const { name, generateName } = object.metadata;
-    if (name !== undefined) return this.#createNamed(type, object, options);
+    if (name !== undefined) return this.#createNamed(type, object, schema, options);
     if (generateName === undefined) {
       throw invalid(type, '', [requiredField('metadata.name', 'name or generateName is required')]);
     }
@@ -68,7 +74,7 @@ export class Writer {
       const named = copyJson(object);
       named.metadata.name = `${generateName.slice(0, 248)}${randomSuffix()}`;
       try {
-        return await this.#createNamed(type, named, options);
+        return await this.#createNamed(type, named, schema, options);
       } catch (error) {
         const isTaken = error instanceof ApiError && error.code === 'ALREADY_EXISTS';
         if (!isTaken || tries === nameTries) throw error;
@@ -79,10 +85,11 @@ export class Writer {
   async update(type: ApiType, request: UpdateRequest, options: WriteOptions): Promise<ApiObject> {
     const { store, lock } = this.#context;
     const address = addressOf(type, request);
+    const schema = await this.#context.schemas.of(type);
     return lock.run(lockKey(type, request), async () => {
       const entry = store.get(address);
       if (!entry) throw notFound(type, request.name);
-      const next = this.#changed(type, request, entry.object, options);
+      const next = this.#changed(type, request, entry.object, schema, options);
       if (sameJson(next, entry.object)) return entry.object;
       if (options.dryRun) return next;
       const kind = isFinished(type, next) ? 'delete' : 'put';
@@ -90,7 +97,12 @@ export class Writer {
     });
   }
 
-  async #createNamed(type: ApiType, object: ApiObject, options: WriteOptions): Promise<ApiObject> {
+  async #createNamed(
+    type: ApiType,
+    object: ApiObject,
+    schema: SchemaNode | undefined,
+    options: WriteOptions,
+  ): Promise<ApiObject> {
     const { store, lock, clock } = this.#context;
     const { metadata } = object;
     const target = { namespace: metadata.namespace ?? '', name: metadata.name };
@@ -104,7 +116,7 @@ export class Writer {
       delete object.metadata.generation;
       if (type.custom) object.metadata.generation = 1;
       if (type.statusSubresource && type.statusOnCreate === 'dropped') delete object.status;
-      this.#admit(type, object, undefined, options);
+      this.#admit(type, object, undefined, schema, options);
       if (options.dryRun) return object;
       return (await store.commit({ kind: 'put', ...address, object })).object;
     });
@@ -120,19 +132,32 @@ export class Writer {
     throw forbidden(type, name, why);
   }
 
-  #changed(type: ApiType, request: UpdateRequest, old: ApiObject, options: WriteOptions): ApiObject {
+  #changed(
+    type: ApiType,
+    request: UpdateRequest,
+    old: ApiObject,
+    schema: SchemaNode | undefined,
+    options: WriteOptions,
+  ): ApiObject {
     const made = asObject(copyJson(request.change(old)), type, request.namespace);
+    dropUnknownFields(type, made, schema, { old, isPatch: !request.isReplace, validation: options.validation });
     checkName(made, request);
     checkVersion(type, made, old, request.isReplace);
     const next = request.subresource === 'status' ? withStatus(type, made, old) : withoutStatus(type, made, old);
     keepSystemMetadata(next, old);
     checkFinalizers(next, old, type);
-    this.#admit(type, next, old, options);
+    this.#admit(type, next, old, schema, options);
     if (type.custom && isSpecChange(type, next, old)) next.metadata.generation = (old.metadata.generation ?? 0) + 1;
     return next;
   }
 
-  #admit(type: ApiType, object: ApiObject, old: ApiObject | undefined, options: WriteOptions): void {
+  #admit(
+    type: ApiType,
+    object: ApiObject,
+    old: ApiObject | undefined,
+    schema: SchemaNode | undefined,
+    options: WriteOptions,
+  ): void {
     const context: AdmissionContext = {
       old,
       now: this.#context.clock.now(),
@@ -143,6 +168,8 @@ export class Writer {
     const { name } = object.metadata;
     const metadataErrors = validateMetadata(object, type);
     if (metadataErrors.length > 0) throw invalid(type, name, metadataErrors);
+    type.admission.complete?.(object);
+    checkFields(type, object, old, schema);
     type.admission.fill?.(object, context);
     const errors = type.admission.validate?.(object, context) ?? [];
     if (errors.length > 0) throw invalid(type, name, errors);

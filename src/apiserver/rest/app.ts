@@ -45,7 +45,7 @@ export function createApp(context: ApiContext): Express {
   });
   app.use(new RequestLimiter(context.limits, { clock: context.clock }).handler);
   app.use(express.raw({ type: () => true, limit: maxBodyBytes }));
-  addDiscovery(app);
+  addDiscovery(app, context);
   addResources(app, context);
   app.use((request: Request) => {
     throw new ApiError('NOT_FOUND', `the server could not find the requested resource: ${request.path}`);
@@ -80,7 +80,7 @@ function addHealth(app: Express, { store }: ApiContext): void {
   app.get('/version', (_request, response) => sendValue(response, 200, versionInfo));
 }
 
-function addDiscovery(app: Express): void {
+function addDiscovery(app: Express, { schemas }: ApiContext): void {
   const sendDiscovery =
     (isCore: boolean, plain: (request: Request) => object) => (request: Request, response: Response) => {
       if (!wantsAggregated(request.headers.accept)) sendValue(response, 200, plain(request));
@@ -100,9 +100,9 @@ function addDiscovery(app: Express): void {
   app.get('/apis/:group', (request, response) => sendFound(response, oneGroup(request.params.group)));
   app.get('/apis/:group/:version', (request, response) => sendFound(response, resourceList(request.params)));
   app.get('/openapi/v2', sendOpenapiV2);
-  app.get('/openapi/v3', (_request, response) => sendValue(response, 200, openapiIndex()));
-  app.get('/openapi/v3/*path', (request, response) =>
-    sendFound(response, openapiDocument(request.params.path.join('/'))),
+  app.get('/openapi/v3', async (_request, response) => sendValue(response, 200, await openapiIndex(schemas)));
+  app.get('/openapi/v3/*path', async (request, response) =>
+    sendFound(response, await openapiDocument(request.params.path.join('/'), schemas)),
   );
 }
 

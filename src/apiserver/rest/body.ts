@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer';
 import { errorMessage, whyUnsafe } from '../../base/index.ts';
 import { ApiError, badRequest } from '../errors.ts';
 import { decodeProtobuf, protobufType } from './protobuf/decode.ts';
@@ -12,13 +13,25 @@ export function mediaType(header: string | undefined): string {
   return (header ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? '';
 }
 
+/** Bodies of these types are JSON texts: objects and patches. */
+export function isJson(contentType: string | undefined): boolean {
+  const type = mediaType(contentType);
+  return type === '' || type === 'application/json' || type.endsWith('+json');
+}
+
 /** Value of a request body of a write. Throws ApiError: BAD_REQUEST with the position, UNSUPPORTED_MEDIA_TYPE. */
 export function parseBody(body: Buffer, contentType: string | undefined): unknown {
   const type = mediaType(contentType);
-  if (type === 'application/yaml') return parseYaml(body.toString('utf8'));
-  if (type === 'application/json' || type === '') return parseJson(body.toString('utf8'));
+  if (type === 'application/yaml') return parseYaml(textOf(body));
+  if (type === 'application/json' || type === '') return parseJson(textOf(body));
   if (type === protobufType) return decodeProtobuf(body);
   throw unsupported(type, ['application/json', 'application/yaml']);
+}
+
+/** Other bytes would be stored as signs that nobody wrote. Throws ApiError BAD_REQUEST. */
+export function textOf(body: Buffer): string {
+  if (!isUtf8(body)) throw badRequest('the body is no UTF-8 text');
+  return body.toString('utf8');
 }
 
 export function unsupported(type: string, accepted: readonly string[], hint = ''): ApiError {

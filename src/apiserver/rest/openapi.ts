@@ -1,50 +1,46 @@
-import { apiVersionOf } from '../../api/index.ts';
 import type { ApiType } from '../api-type.ts';
+import { type SchemaLibrary, schemaKey } from '../schema/index.ts';
 import { type GroupVersion, groupVersions, typesOf } from '../types/index.ts';
+import { versionInfo } from './discovery.ts';
 
-/**
- * The least of OpenAPI that kubectl needs to create and apply: which kinds take `fieldValidation`. There are no field
- * descriptions: `kubectl explain` finds none and says so.
- */
+/** What `kubectl explain` prints, and which kinds take `fieldValidation`: made when it is asked for, and not kept. */
 
 const pathOf = ({ group, version }: GroupVersion) => (group === '' ? `api/${version}` : `apis/${group}/${version}`);
 
-export function openapiIndex(): object {
+export async function openapiIndex(schemas: SchemaLibrary): Promise<object> {
+  const hash = await schemas.hash();
   const paths = groupVersions().map((item) => [
     pathOf(item),
-    { serverRelativeURL: `/openapi/v3/${pathOf(item)}?hash=1` },
+    { serverRelativeURL: `/openapi/v3/${pathOf(item)}?hash=${hash}` },
   ]);
   return { paths: Object.fromEntries(paths) };
 }
 
 /** `path` is what follows `/openapi/v3/`; undefined for a group that is not here. */
-export function openapiDocument(path: string): object | undefined {
+export async function openapiDocument(path: string, schemas: SchemaLibrary): Promise<object | undefined> {
   const found = groupVersions().find((item) => pathOf(item) === path);
   if (!found) return undefined;
+  const types = typesOf(found);
+  const { names, definitions } = await schemas.documentsOf(types);
+  const roots = types.map((type): [string, object] => {
+    const name = names.get(schemaKey(type)) ?? [type.group, type.version, type.kind].filter(Boolean).join('.');
+    const known = definitions[name] ?? { type: 'object', description: `${type.kind}: no field of it is described.` };
+    return [name, { ...known, 'x-kubernetes-group-version-kind': [gvk(type)] }];
+  });
   return {
     openapi: '3.0.0',
-    info: { title: 'virt-node', version: 'v1.32.0' },
-    paths: Object.fromEntries(typesOf(found).flatMap(pathsOf)),
-    components: { schemas: Object.fromEntries(typesOf(found).map((type) => [schemaName(type), schemaOf(type)])) },
+    info: { title: 'virt-node', version: versionInfo.gitVersion },
+    paths: Object.fromEntries(types.flatMap(pathsOf)),
+    components: { schemas: { ...definitions, ...Object.fromEntries(roots) } },
   };
 }
 
 const gvk = ({ group, version, kind }: ApiType) => ({ group, version, kind });
-const schemaName = (type: ApiType) => `${apiVersionOf(type).replaceAll('/', '.')}.${type.kind}`;
-
-function schemaOf(type: ApiType): object {
-  return {
-    type: 'object',
-    description: `${type.kind}: this server describes no fields.`,
-    'x-kubernetes-group-version-kind': [gvk(type)],
-    'x-kubernetes-preserve-unknown-fields': true,
-  };
-}
 
 function pathsOf(type: ApiType): [string, object][] {
   const base = type.group === '' ? `/api/${type.version}` : `/apis/${type.group}/${type.version}`;
   const list = `${base}${type.namespaced ? '/namespaces/{namespace}' : ''}/${type.resource}`;
-  const parameters = ['dryRun', 'fieldManager', 'fieldValidation'].map((name) => ({
+  const parameters = ['dryRun', 'fieldManager', 'fieldValidation', 'force'].map((name) => ({
     name,
     in: 'query',
     schema: { type: 'string', uniqueItems: true },

@@ -4,7 +4,7 @@ import { badRequest } from '../errors.ts';
 import type { ApiObject } from '../object.ts';
 import { applyJsonPatch, applyStrategicPatch } from '../patch/index.ts';
 import type { ResourceCall } from './api-context.ts';
-import { mediaType, parseJson, unsupported } from './body.ts';
+import { mediaType, parseJson, textOf, unsupported } from './body.ts';
 
 const jsonPatch = 'application/json-patch+json';
 const mergePatch = 'application/merge-patch+json';
@@ -16,7 +16,7 @@ export function patchChange(type: ApiType, call: Pick<ResourceCall, 'body' | 'co
   const accepted = strategic ? [jsonPatch, mergePatch, strategicPatch] : [jsonPatch, mergePatch];
   const media = mediaType(call.contentType);
   if (!accepted.includes(media)) throw unsupported(media, accepted, hintOf(media));
-  const patch = parseJson(call.body.toString('utf8'));
+  const patch = parseJson(textOf(call.body));
   if (media !== jsonPatch && !isRecord(patch)) throw badRequest('this kind of patch is one object');
   return (current: ApiObject): unknown => {
     if (media === jsonPatch) return applyJsonPatch(current, patch);

@@ -9,6 +9,7 @@ import { verbsOf } from '../types/index.ts';
 import type { ApiContext, ResourceCall } from './api-context.ts';
 import { parseBody } from './body.ts';
 import { deleteCollection, deleteObject } from './delete.ts';
+import { fieldValidationOf } from './field-validation.ts';
 import { negotiate } from './negotiate.ts';
 import { patchChange } from './patch.ts';
 import { isDryRun, isTrue, type ResourcePath, targetOf } from './request.ts';
@@ -48,11 +49,11 @@ export async function serveResource(
       startWatch(context, path, call, view, response);
       return;
     case 'create':
-      sendObject(response, 201, await create(context, path, call), view);
+      sendObject(response, 201, await create(context, path, call, response), view);
       return;
     case 'update':
     case 'patch':
-      sendObject(response, 200, await change(context, path, call, verb), view);
+      sendObject(response, 200, await change(context, path, call, verb, response), view);
       return;
     case 'delete':
       await deleteObject(context, path, call, response);
@@ -114,16 +115,24 @@ function includeOf(value: string | undefined): IncludeObject {
   throw badRequest(`Invalid value: "${value}": includeObject must be None, Metadata or Object`);
 }
 
-function create({ writer }: ApiContext, path: ResourcePath, call: ResourceCall) {
+function create({ writer }: ApiContext, path: ResourcePath, call: ResourceCall, response: Response) {
   const { type } = path;
   if (type.namespaced && path.namespace === undefined) {
     throw new ApiError('METHOD_NOT_ALLOWED', `${qualified(type)} are created below /namespaces/<name>/`);
   }
-  const options = { user: call.user, dryRun: isDryRun(call.query.dryRun) };
-  return writer.create(type, path.namespace ?? '', parseBody(call.body, call.contentType), options);
+  const body = parseBody(call.body, call.contentType);
+  const validation = fieldValidationOf(call, response, 'CreateOptions');
+  const options = { user: call.user, dryRun: isDryRun(call.query.dryRun), validation };
+  return writer.create(type, path.namespace ?? '', body, options);
 }
 
-function change({ writer }: ApiContext, path: ResourcePath, call: ResourceCall, verb: 'update' | 'patch') {
+function change(
+  { writer }: ApiContext,
+  path: ResourcePath,
+  call: ResourceCall,
+  verb: 'update' | 'patch',
+  response: Response,
+) {
   const isReplace = verb === 'update';
   const body = isReplace ? parseBody(call.body, call.contentType) : undefined;
   const request = {
@@ -132,7 +141,8 @@ function change({ writer }: ApiContext, path: ResourcePath, call: ResourceCall, 
     isReplace,
     change: isReplace ? () => body : patchChange(path.type, call),
   };
-  return writer.update(path.type, request, { user: call.user, dryRun: isDryRun(call.query.dryRun) });
+  const validation = fieldValidationOf(call, response, isReplace ? 'UpdateOptions' : 'PatchOptions');
+  return writer.update(path.type, request, { user: call.user, dryRun: isDryRun(call.query.dryRun), validation });
 }
 
 function startWatch(context: ApiContext, path: ResourcePath, call: ResourceCall, view: View, response: Response): void {

@@ -14,7 +14,7 @@ export function parseYamlText(text: string, maxDepth: number): unknown {
   checkLexemes(text, maxDepth);
   const lineCounter = new LineCounter();
   // The library's own check of keys compares each with each.
-  const document = parseDocument(text, { lineCounter, prettyErrors: false, uniqueKeys: false, logLevel: 'silent' });
+  const document = parseDocument(text, { lineCounter, prettyErrors: false, uniqueKeys: false, logLevel: 'error' });
   const [error] = document.errors;
   if (error) throw noYaml(lineCounter, error.pos[0], error.message);
   checkKeys(document, lineCounter);

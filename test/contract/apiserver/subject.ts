@@ -2,26 +2,32 @@ import { randomBytes } from 'node:crypto';
 import type { ApiServerOptions } from '../../../src/apiserver/index.ts';
 import { ApiClient } from '../../fixtures/api-client.ts';
 import { startEmbeddedApi } from '../../fixtures/embedded-api.ts';
+import { useUpstreamSchema } from '../../fixtures/upstream-schema.ts';
 
 export interface Subject {
   readonly client: ApiClient;
+  /** Of a person, whose fields have managers. */
+  readonly user: ApiClient;
   readonly namespace: string;
   stop(): Promise<void>;
 }
 
 /**
- * The server under the contract: the one `CONTRACT_KUBECONFIG` names (a real kube-apiserver with the CRDs of `daemonset/`), else
+ * The server under the contract: the one `CONTRACT_KUBECONFIG` names (a real kube-apiserver, with upstream's
+ * own schemas of VMs and VMIs), else
  * the embedded one. Each file works in a namespace of its own.
  */
 export async function startSubject(embeddedOptions: Partial<ApiServerOptions> = {}): Promise<Subject> {
   const kubeconfig = process.env.CONTRACT_KUBECONFIG;
   const embedded = kubeconfig ? undefined : await startEmbeddedApi(embeddedOptions);
   const client = embedded?.controller ?? ApiClient.fromKubeconfig(String(kubeconfig));
+  if (!embedded) await useUpstreamSchema(client);
   const namespace = `contract-${randomBytes(4).toString('hex')}`;
   const made = await client.post('/api/v1/namespaces', { metadata: { name: namespace } });
   if (made.status !== 201) throw new Error(`namespace: ${made.text}`);
   return {
     client,
+    user: embedded?.client ?? client,
     namespace,
     async stop() {
       await client.delete(`/api/v1/namespaces/${namespace}`);

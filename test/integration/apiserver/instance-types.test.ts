@@ -72,13 +72,14 @@ test('expand-vm-spec gives a VM that is not stored, and says why it cannot', asy
 test('what no VM could be made with is refused when it is written, and so is a VM without memory or instance type', async () => {
   const types = '/apis/instancetype.kubevirt.io/v1beta1/virtualmachineclusterinstancetypes';
   const kind = { apiVersion: 'instancetype.kubevirt.io/v1beta1', kind: 'VirtualMachineClusterInstancetype' };
-  const create = (spec: object) => api.client.post(types, { ...kind, metadata: { name: 'bad' }, spec });
-  for (const [spec, text] of [
-    [{ memory: { guest: '1Gi' } }, /spec\.cpu is missing/],
-    [{ cpu: { guest: 1 }, memory: { guest: '1Gi', hugePages: {} } }, /spec\.memory\.hugePages is a field/],
+  const create = (spec: object) =>
+    api.client.post(`${types}?fieldValidation=Strict`, { ...kind, metadata: { name: 'bad' }, spec });
+  for (const [spec, status, text] of [
+    [{ memory: { guest: '1Gi' } }, 422, /spec\.cpu: Required value/],
+    [{ cpu: { guest: 1 }, memory: { guest: '1Gi', hugePages: {} } }, 400, /unknown field "spec\.memory\.hugePages"/],
   ] as const) {
     const refused = await create(spec);
-    assert.deepEqual([refused.status, text.test(refused.text)], [422, true], refused.text);
+    assert.deepEqual([refused.status, text.test(refused.text)], [status, true], refused.text);
   }
   const vms = '/apis/kubevirt.io/v1/namespaces/default/virtualmachines';
   assert.match((await api.client.post(vms, vmOf({}))).text, /memory\.guest/);

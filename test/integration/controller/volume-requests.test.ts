@@ -26,7 +26,7 @@ test('a volume that is asked for comes into the template, goes again, and the re
     spec: { runStrategy: 'Halted', template: { spec: { domain: { memory: { guest: '64Mi' } } } } },
   } as never);
   await untilVm('looked at', ({ status }) => status?.printableStatus === 'Stopped');
-  const disk = { disk: { bus: 'scsi' } };
+  const disk = { name: 'data', disk: { bus: 'scsi' } };
   const volumeSource = { persistentVolumeClaim: { claimName: 'data' } };
   await ask({ volumeRequests: [{ addVolumeOptions: { name: 'data', disk, volumeSource } }] });
   const isDone = ({ status }: VirtualMachine) => status?.volumeRequests === undefined;

@@ -10,10 +10,11 @@ checkFolderRules({
     print: [],
     admission: [],
     store: [],
+    schema: [],
     types: ['admission', 'patch', 'print'],
-    objects: ['admission', 'store'],
+    objects: ['admission', 'schema', 'store'],
     controllers: ['objects', 'store', 'types'],
-    rest: [...ports, 'objects', 'patch', 'print', 'store', 'types'],
+    rest: [...ports, 'objects', 'patch', 'print', 'schema', 'store', 'types'],
   },
   /** What every folder knows: what a resource, an object, an error and a right are. */
   shared: ['access.ts', 'api-type.ts', 'errors.ts', 'object.ts'],
