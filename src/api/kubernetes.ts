@@ -23,6 +23,8 @@ export interface ObjectMeta {
   annotations?: Record<string, string>;
   finalizers?: string[];
   ownerReferences?: OwnerReference[];
+  /** Which fields belong to whom: for the API server alone. */
+  managedFields?: readonly object[];
 }
 
 /** The owner that controls it; there is one at most. */

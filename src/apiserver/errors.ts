@@ -113,6 +113,26 @@ export function conflict(type: Named, name: string, why: string): ApiError {
 export const modifiedMessage =
   'the object has been modified; please apply your changes to the latest version and try again';
 
+/** Fields that others own, and that an apply would change. */
+export function fieldConflict(fields: readonly { readonly owner: string; readonly field: string }[]): ApiError {
+  const owners = [...new Set(fields.map(({ owner }) => owner))].sort();
+  const lines = owners.flatMap((owner) => [
+    `conflicts with ${owner}:`,
+    ...fields.filter((each) => each.owner === owner).map(({ field }) => `- ${field}`),
+  ]);
+  const [only] = fields;
+  const text =
+    fields.length === 1 && only
+      ? `Apply failed with 1 conflict: conflict with ${only.owner}: ${only.field}`
+      : `Apply failed with ${fields.length} conflicts: ${lines.join('\n')}`;
+  const causes = fields.slice(0, maxCauses).map(({ owner, field }) => ({
+    reason: 'FieldManagerConflict',
+    message: `conflict with ${owner}`,
+    field,
+  }));
+  return new ApiError('CONFLICT', text, { details: { causes } });
+}
+
 export function forbidden(type: Named, name: string, why: string): ApiError {
   return new ApiError('FORBIDDEN', `${qualified(type)} "${name}" is forbidden: ${why}`, {
     details: detailsOf(type, name),

@@ -1,4 +1,4 @@
-import type { Key, KubeObject, ObjectMeta, ResourceType } from '../api/index.ts';
+import type { Key, KubeObject, ResourceType } from '../api/index.ts';
 import {
   type BackoffOptions,
   backoffDelayMs,
@@ -260,7 +260,7 @@ export class Informer<T extends KubeObject> implements Component {
   }
 
   #trimmed(object: T): T {
-    delete (object.metadata as ObjectMeta & { managedFields?: unknown }).managedFields;
+    delete object.metadata.managedFields;
     this.#options.trim?.(object);
     return object;
   }

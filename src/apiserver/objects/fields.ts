@@ -15,7 +15,7 @@ export interface FieldValidation {
 
 const nobodyAsks: FieldValidation = { directive: 'Ignore', duplicates: [], warn: () => {} };
 
-const nullsOf = (type: ApiType) => ({ nulls: type.custom ? 'keep' : 'drop' }) as const;
+const nullsOf = (type: ApiType) => ({ nulls: type.custom ? 'of definitions' : 'of Go' }) as const;
 
 /**
  * Takes away what the schema does not know. Changes `object`. Throws ApiError BAD_REQUEST, or INVALID for a patch, under strict
@@ -52,6 +52,11 @@ interface DropOptions {
 
 function cannotBeHandled({ version, kind }: ApiType, why: string): ApiError {
   return badRequest(`${kind} in version "${version}" cannot be handled as a ${kind}: ${why}`);
+}
+
+/** Paths of what the schema does not know; nothing is changed. */
+export function unknownFields(type: ApiType, object: ApiObject, schema: SchemaNode): readonly string[] {
+  return prune(copyJson(object), schema, nullsOf(type));
 }
 
 /** Metadata is checked for all types alike. */

@@ -25,4 +25,4 @@ export {
 } from './reader.ts';
 export { foregroundFinalizer, orphanFinalizer, type Propagation, type RemovalOptions, Remover } from './remover.ts';
 export { selectedName } from './selectors.ts';
-export { isFinished, Writer } from './writer.ts';
+export { isFinished, type WriteOptions, Writer, type Written } from './writer.ts';

@@ -37,4 +37,5 @@ export interface ResourceCall {
   readonly body: Buffer;
   readonly contentType: string | undefined;
   readonly accept: string | undefined;
+  readonly userAgent: string | undefined;
 }

@@ -186,6 +186,7 @@ function callOf(request: Request, response: Response): ResourceCall {
     body: Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0),
     contentType: request.headers['content-type'],
     accept: request.headers.accept,
+    userAgent: request.headers['user-agent'],
   };
 }
 

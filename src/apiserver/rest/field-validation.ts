@@ -19,7 +19,7 @@ export function fieldValidationOf(
 ): FieldValidation {
   const { fieldValidation: asked = '' } = call.query;
   const directive = asked === '' ? 'Warn' : directives.find((name) => name === asked);
-  if (!directive) throw invalidOptions(options, unsupportedField('fieldValidation', asked, directives));
+  if (!directive) throw invalidOptions(options, unsupportedField('fieldValidation', asked, ['', ...directives]));
   const isRead = directive !== 'Ignore' && isJson(call.contentType);
   const warnings = new Warnings(response);
   return {

@@ -4,6 +4,7 @@ import { badRequest } from '../errors.ts';
 import type { ApiObject } from '../object.ts';
 import { applyJsonPatch, applyStrategicPatch } from '../patch/index.ts';
 import type { ResourceCall } from './api-context.ts';
+import { applyPatch } from './apply.ts';
 import { mediaType, parseJson, textOf, unsupported } from './body.ts';
 
 const jsonPatch = 'application/json-patch+json';
@@ -15,7 +16,7 @@ export function patchChange(type: ApiType, call: Pick<ResourceCall, 'body' | 'co
   const { strategic } = type;
   const accepted = strategic ? [jsonPatch, mergePatch, strategicPatch] : [jsonPatch, mergePatch];
   const media = mediaType(call.contentType);
-  if (!accepted.includes(media)) throw unsupported(media, accepted, hintOf(media));
+  if (!accepted.includes(media)) throw unsupported(media, [...accepted, applyPatch], hintOf(media));
   const patch = parseJson(textOf(call.body));
   if (media !== jsonPatch && !isRecord(patch)) throw badRequest('this kind of patch is one object');
   return (current: ApiObject): unknown => {
@@ -26,9 +27,7 @@ export function patchChange(type: ApiType, call: Pick<ResourceCall, 'body' | 'co
 }
 
 function hintOf(media: string): string {
-  if (media.startsWith('application/apply-patch')) {
-    return '; server-side apply is not supported by this server: use kubectl apply without --server-side';
-  }
+  if (media === applyPatch) return '; nothing is applied to this sub-resource';
   return media === strategicPatch
     ? '; custom resources have no strategic merge patch: use kubectl patch --type merge'
     : '';

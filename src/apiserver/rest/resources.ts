@@ -3,10 +3,11 @@ import { unreachable } from '../../base/index.ts';
 import { checkAccess } from '../access.ts';
 import type { ApiType } from '../api-type.ts';
 import { ApiError, badRequest, qualified } from '../errors.ts';
-import { selectedName } from '../objects/index.ts';
+import { selectedName, type WriteOptions, type Written } from '../objects/index.ts';
 import type { IncludeObject } from '../print/index.ts';
 import { verbsOf } from '../types/index.ts';
 import type { ApiContext, ResourceCall } from './api-context.ts';
+import { applyObject, checkNoForce, isApply, managerOf } from './apply.ts';
 import { parseBody } from './body.ts';
 import { deleteCollection, deleteObject } from './delete.ts';
 import { fieldValidationOf } from './field-validation.ts';
@@ -52,9 +53,13 @@ export async function serveResource(
       sendObject(response, 201, await create(context, path, call, response), view);
       return;
     case 'update':
-    case 'patch':
-      sendObject(response, 200, await change(context, path, call, verb, response), view);
+      sendObject(response, 200, await replace(context, path, call, response), view);
       return;
+    case 'patch': {
+      const { object, isNew } = await patch(context, path, call, response);
+      sendObject(response, isNew ? 201 : 200, object, view);
+      return;
+    }
     case 'delete':
       await deleteObject(context, path, call, response);
       return;
@@ -121,28 +126,39 @@ function create({ writer }: ApiContext, path: ResourcePath, call: ResourceCall, 
     throw new ApiError('METHOD_NOT_ALLOWED', `${qualified(type)} are created below /namespaces/<name>/`);
   }
   const body = parseBody(call.body, call.contentType);
-  const validation = fieldValidationOf(call, response, 'CreateOptions');
-  const options = { user: call.user, dryRun: isDryRun(call.query.dryRun), validation };
-  return writer.create(type, path.namespace ?? '', body, options);
+  return writer.create(type, path.namespace ?? '', body, writeOptionsOf(call, response, 'CreateOptions'));
 }
 
-function change(
-  { writer }: ApiContext,
+/** The body has been read by then: what is no JSON has no members that occur twice. */
+function writeOptionsOf(
+  call: ResourceCall,
+  response: Response,
+  kind: 'CreateOptions' | 'UpdateOptions' | 'PatchOptions',
+): WriteOptions {
+  const validation = fieldValidationOf(call, response, kind);
+  return { user: call.user, dryRun: isDryRun(call.query.dryRun), validation, manager: managerOf(call, kind) };
+}
+
+const statusOf = ({ subresource }: ResourcePath) => (subresource === 'status' ? ('status' as const) : undefined);
+
+function replace({ writer }: ApiContext, path: ResourcePath, call: ResourceCall, response: Response) {
+  const body = parseBody(call.body, call.contentType);
+  const request = { ...targetOf(path), subresource: statusOf(path), isReplace: true, change: () => body };
+  return writer.update(path.type, request, writeOptionsOf(call, response, 'UpdateOptions'));
+}
+
+async function patch(
+  context: ApiContext,
   path: ResourcePath,
   call: ResourceCall,
-  verb: 'update' | 'patch',
   response: Response,
-) {
-  const isReplace = verb === 'update';
-  const body = isReplace ? parseBody(call.body, call.contentType) : undefined;
-  const request = {
-    ...targetOf(path),
-    subresource: path.subresource === 'status' ? ('status' as const) : undefined,
-    isReplace,
-    change: isReplace ? () => body : patchChange(path.type, call),
-  };
-  const validation = fieldValidationOf(call, response, isReplace ? 'UpdateOptions' : 'PatchOptions');
-  return writer.update(path.type, request, { user: call.user, dryRun: isDryRun(call.query.dryRun), validation });
+): Promise<Written> {
+  if (isApply(call)) return applyObject(context, path, call, writeOptionsOf(call, response, 'PatchOptions'));
+  checkNoForce(call);
+  const change = patchChange(path.type, call);
+  const request = { ...targetOf(path), subresource: statusOf(path), isReplace: false, change };
+  const options = writeOptionsOf(call, response, 'PatchOptions');
+  return { object: await context.writer.update(path.type, request, options), isNew: false };
 }
 
 function startWatch(context: ApiContext, path: ResourcePath, call: ResourceCall, view: View, response: Response): void {

@@ -6,9 +6,10 @@ const mostNamed = 100;
 
 /**
  * Takes away what the schema does not know and fills in its defaults, as API servers do with what they read. Changes `object`; gives
- * the paths of unknown fields. `nulls`: what null means in the type: Go's types drop it, custom resources judge it.
+ * the paths of unknown fields. Null is no value, but where the
+ * definition of a custom resource allows it, and in the maps of Go's types.
  */
-export function prune(object: unknown, schema: SchemaNode, { nulls }: { nulls: 'drop' | 'keep' }): string[] {
+export function prune(object: unknown, schema: SchemaNode, { nulls }: { nulls: 'of definitions' | 'of Go' }): string[] {
   const unknown: string[] = [];
   const steps: (string | number)[] = [];
 
@@ -47,8 +48,8 @@ export function prune(object: unknown, schema: SchemaNode, { nulls }: { nulls: '
   }
 
   function isDropped(form: SchemaNode, name: string, node: SchemaNode): boolean {
-    if (nulls === 'drop') return form.properties !== undefined && Object.hasOwn(form.properties, name);
-    return node.default !== undefined && node.nullable !== true;
+    if (nulls === 'of definitions') return node.nullable !== true;
+    return form.properties !== undefined && Object.hasOwn(form.properties, name);
   }
 
   walk(object, schema);

@@ -76,7 +76,7 @@ test('what no VM could be made with is refused when it is written, and so is a V
     api.client.post(`${types}?fieldValidation=Strict`, { ...kind, metadata: { name: 'bad' }, spec });
   for (const [spec, status, text] of [
     [{ memory: { guest: '1Gi' } }, 422, /spec\.cpu: Required value/],
-    [{ cpu: { guest: 1 }, memory: { guest: '1Gi', hugePages: {} } }, 400, /unknown field "spec\.memory\.hugePages"/],
+    [{ cpu: { guest: 1 }, memory: { guest: '1Gi', hugePages: {} } }, 400, /unknown field .*spec\.memory\.hugePages/],
   ] as const) {
     const refused = await create(spec);
     assert.deepEqual([refused.status, text.test(refused.text)], [status, true], refused.text);

@@ -114,12 +114,6 @@ spec: {containers: [{name: c, image: ${image}, env: [{name: A, value: "1"}]}]}
     assert.equal((await kubectl.run(['delete', '-f', '-'], second)).match(/deleted/g)?.length, 3);
   });
 
-  test('server-side apply is refused with a text that says what to do', async () => {
-    const { code, stderr } = await kubectl.try(['apply', '--server-side', '-f', '-'], vmi('ssa'));
-    assert.notEqual(code, 0);
-    assert.match(stderr, /use kubectl apply without --server-side/);
-  });
-
   test('get shows upstream columns; wide shows more; all output forms work', async () => {
     await kubectl.run(['create', '-f', '-'], vmi('shown'));
     await api.controller.patch('/apis/kubevirt.io/v1/namespaces/default/virtualmachineinstances/shown', 'merge', {
@@ -366,11 +360,5 @@ spec: {containers: [{name: c, image: ${image}, env: [{name: A, value: "1"}]}]}
     await kubectl.run(['drain', 'drained', '--force', '--timeout=20s']);
     assert.match(await kubectl.run(['get', 'node', 'drained']), /SchedulingDisabled/);
     assert.notEqual((await kubectl.try(['get', 'pod', 'evicted'])).code, 0);
-  });
-
-  test('explain answers that there are no field descriptions', async () => {
-    const { stdout, stderr } = await kubectl.try(['explain', 'vmi']);
-    // The second text is that of kubectl before 1.27.
-    assert.match(stdout + stderr, /describes no fields|couldn't find resource/);
   });
 });

@@ -123,7 +123,7 @@ describe('bad input', () => {
     ['a name of the wrong type', '{"metadata": {"name": 5}}', /metadata\.name must be text/],
     ['a prototype', '{"metadata": {"name": "x"}, "__proto__": {"a": 1}}', /__proto__/],
     ['great depth', `${'{"a":'.repeat(5_000)}1${'}'.repeat(5_000)}`, /deeper than/],
-    ['bytes that are no text', Buffer.from([0xff, 0xfe, 0x00, 0x80]), /no JSON/],
+    ['bytes that are no text', Buffer.from([0xff, 0xfe, 0x00, 0x80]), /no UTF-8/],
   ];
   for (const [what, body, message] of bodies) {
     test(`${what} is refused with 400 and a reason`, async () => {

@@ -72,7 +72,7 @@ describe('pruning', () => {
     const known = { domain: { devices: { disks: [{ name: 'a', disk: {} }] }, clock: { anything: [1] } } };
     const object = vmi({ ...structuredClone(known), more: { x: 1 } });
     Object.assign((object.spec as typeof known).domain.devices.disks[0] ?? {}, { dsik: {} });
-    assert.deepEqual(prune(object, await schemaOf(vmiType), { nulls: 'keep' }), [
+    assert.deepEqual(prune(object, await schemaOf(vmiType), { nulls: 'of definitions' }), [
       'spec.domain.devices.disks[0].dsik',
       'spec.more',
     ]);
@@ -85,25 +85,28 @@ describe('pruning', () => {
       { name: 'b', emptyDisk: {} },
     ];
     const object = vmi({ volumes });
-    prune(object, await schemaOf(vmiType), { nulls: 'keep' });
+    prune(object, await schemaOf(vmiType), { nulls: 'of definitions' });
     assert.deepEqual(volumes, [
       { name: 'a', cloudInitNoCloud: { secretRef: { name: '' } } },
       { name: 'b', emptyDisk: {} },
     ]);
   });
 
-  test('drops null from what Go reads, not from maps, and keeps it for a definition to judge', async () => {
+  test('drops null, but from maps of what Go reads and where a definition allows it', async () => {
     const pod = { spec: { hostname: null, nodeSelector: { a: null }, containers: [] } };
-    assert.deepEqual(prune(pod, await schemaOf(podType), { nulls: 'drop' }), []);
+    assert.deepEqual(prune(pod, await schemaOf(podType), { nulls: 'of Go' }), []);
     assert.deepEqual(pod.spec, { nodeSelector: { a: null }, containers: [] });
-    const object = vmi({ hostname: null });
-    prune(object, await schemaOf(vmiType), { nulls: 'keep' });
-    assert.deepEqual(object.spec, { hostname: null });
+    const object = vmi({ hostname: null, nodeSelector: { a: null }, volumes: [null] });
+    prune(object, await schemaOf(vmiType), { nulls: 'of definitions' });
+    assert.deepEqual(object.spec, { nodeSelector: {}, volumes: [null] });
+    const status = { conditions: [{ lastProbeTime: null, status: 'True', type: 'Ready' }] };
+    prune({ status }, await schemaOf(vmiType), { nulls: 'of definitions' });
+    assert.equal(status.conditions[0]?.lastProbeTime, null);
   });
 
   test('names a hundred of very many, and takes all', async () => {
     const object = vmi(Object.fromEntries(Array.from({ length: 5_000 }, (_, index) => [`x${index}`, 1])));
-    assert.equal(prune(object, await schemaOf(vmiType), { nulls: 'keep' }).length, 100);
+    assert.equal(prune(object, await schemaOf(vmiType), { nulls: 'of definitions' }).length, 100);
     assert.deepEqual(object.spec, {});
   });
 });
@@ -127,8 +130,8 @@ describe('checking', () => {
   });
 
   test('a null is a fault where the definition does not allow it', async () => {
-    assert.deepEqual(await errorsOf({ hostname: null, domain: { devices: {} } }), [
-      ['spec.hostname', 'FieldValueTypeInvalid'],
+    assert.deepEqual(await errorsOf({ volumes: [null], domain: { devices: {} } }), [
+      ['spec.volumes[0]', 'FieldValueTypeInvalid'],
     ]);
   });
 
