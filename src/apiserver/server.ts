@@ -6,7 +6,7 @@ import { HttpServer } from '../http/index.ts';
 import { type Authorities, defaultTlsSettings, readKeyPair, SettableValue, TlsContext } from '../tls/index.ts';
 import type { UserAccount } from './access.ts';
 import { bootstrap } from './bootstrap.ts';
-import { EventExpiry, GarbageCollector, NamespaceEnder } from './controllers/index.ts';
+import { EventExpiry, GarbageCollector, NamespaceEnder, UnservedPods } from './controllers/index.ts';
 import { recordLoss } from './lost-writes.ts';
 import { type ObjectContext, Reader, Remover, Writer } from './objects/index.ts';
 import type { ApiServerDeps, ApiServerOptions, TlsFiles } from './options.ts';
@@ -126,6 +126,7 @@ export class ApiServer {
       new GarbageCollector(deps),
       new NamespaceEnder(deps),
       new EventExpiry({ ttlMs: eventTtlMs }, deps),
+      new UnservedPods(deps),
     ];
     for (const controller of controllers) controller.start();
     return { http, store: objects.store, context, controllers, stopping };

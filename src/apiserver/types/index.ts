@@ -2,7 +2,7 @@
  * Owns: which resources the server has, and for each its columns, admission, fields and patch schema; discovery reads it.
  * Must not know: the store, HTTP, requests.
  */
-export { customResourceDefinitions, events, namespaces } from './core-types.ts';
+export { customResourceDefinitions, events, namespaces, pods } from './core-types.ts';
 export { builtInDefinitions } from './crds.ts';
 export {
   apiTypes,

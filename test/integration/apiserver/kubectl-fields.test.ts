@@ -105,7 +105,7 @@ describe('the real kubectl and the fields of objects', { skip: kubectlIsOlderTha
     );
     assert.deepEqual([spec.runStrategy, spec.template.spec.hostname], ['Manual', undefined]);
     assert.deepEqual(
-      metadata.managedFields.map(({ manager, operation }: Record<string, string>) => [manager, operation]),
+      metadata.managedFields.map(({ manager, operation }: Record<string, string>) => [manager, operation]).sort(),
       [
         ['kubectl', 'Apply'],
         ['kubectl-last-applied', 'Apply'],
