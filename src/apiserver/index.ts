@@ -10,4 +10,5 @@ export { lostWritesReason } from './lost-writes.ts';
 export type { ApiServerDeps, ApiServerOptions } from './options.ts';
 export { directoryPodLogs } from './pod-logs.ts';
 export { ApiServer } from './server.ts';
+export type { Usage, UsageSample, UsageSource } from './usage.ts';
 export type { AgentReply, GuestPort, PowerAction, PowerOutcome, VmSubresources, VmTarget } from './vm-subresources.ts';

@@ -3,6 +3,7 @@ import type { ApiToken } from './access.ts';
 import type { PodLogs } from './pod-logs.ts';
 import type { RequestLimits } from './rest/index.ts';
 import type { UploadTokens } from './upload-tokens.ts';
+import type { UsageSource } from './usage.ts';
 import type { VmSubresources } from './vm-subresources.ts';
 
 /** PEM texts. */
@@ -48,6 +49,8 @@ export interface ApiServerDeps {
   readonly podLogs?: PodLogs;
   /** Without it `uploadtokenrequests` answer 501. */
   readonly uploadTokens?: UploadTokens;
+  /** Without it `kubectl top` is answered with 501. */
+  readonly usage?: UsageSource;
   /** Without it `subresources.kubevirt.io` answers 501. */
   readonly vmSubresources?: VmSubresources;
 }

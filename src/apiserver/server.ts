@@ -98,7 +98,7 @@ export class ApiServer {
   }
 
   #run(objects: ObjectContext): Running {
-    const { log, podLogs, uploadTokens, vmSubresources } = this.#deps;
+    const { log, podLogs, uploadTokens, usage, vmSubresources } = this.#deps;
     const { extraHosts = [], eventTtlMs = 3_600_000 } = this.#options;
     const { bookmarkIntervalMs = 60_000, watchBufferBytes = 256 * 1024 } = this.#options;
     const stopping = new AbortController();
@@ -112,6 +112,7 @@ export class ApiServer {
       tokens: this.#tokens,
       podLogs,
       uploadTokens,
+      usage,
       vmSubresources,
       watchOptions: { bookmarkIntervalMs, bufferBytes: watchBufferBytes },
       watches: new Set(),

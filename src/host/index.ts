@@ -58,7 +58,7 @@ export {
 } from './peer.ts';
 export { openPlainFile, PlainFileError, readPlainFile, readPlainFileSync, readText } from './plain-file.ts';
 export { PresenceSocket } from './presence-socket.ts';
-export { hasEnded, parseProcessStat, readProcessStat } from './process-stat.ts';
+export { hasEnded, type ProcessStat, parseProcessStat, readProcessStat } from './process-stat.ts';
 export { userOf } from './process-table.ts';
 export { findDaemon, findPitThread, findQemu, isVcpu, vcpuThreads } from './qemu-processes.ts';
 export { type RecordFiles, recordDirectory } from './record-files.ts';

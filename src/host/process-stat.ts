@@ -7,6 +7,10 @@ export interface ProcessStat {
   readonly flags: number;
   /** Clock ticks since the machine's start: tells a process from a later one with its pid. */
   readonly startTicks: string;
+  /** Time of CPUs in clock ticks, in user mode and in the kernel. */
+  readonly cpuTicks: number;
+  /** Memory in pages. */
+  readonly residentPages: number;
 }
 
 /** Undefined for what is no such text. */
@@ -16,7 +20,15 @@ export function parseProcessStat(text: string): ProcessStat | undefined {
   const fields = nameEnd < 0 ? [] : text.slice(nameEnd + 2).split(' ');
   const [state, startTicks] = [fields[0], fields[19]];
   if (!state || !startTicks) return undefined;
-  return { state, parent: Number(fields[1]), flags: Number(fields[6]), startTicks };
+  const cpuTicks = Number(fields[11]) + Number(fields[12]);
+  return {
+    state,
+    parent: Number(fields[1]),
+    flags: Number(fields[6]),
+    startTicks,
+    cpuTicks,
+    residentPages: Number(fields[21]),
+  };
 }
 
 /** A zombie has ended: only its parent has not asked yet. */

@@ -4,6 +4,7 @@ import type { User } from '../access.ts';
 import type { ObjectContext, Reader, Remover, Writer } from '../objects/index.ts';
 import type { PodLogs } from '../pod-logs.ts';
 import type { UploadTokens } from '../upload-tokens.ts';
+import type { UsageSource } from '../usage.ts';
 import type { VmSubresources } from '../vm-subresources.ts';
 import type { TokenAuthenticator } from './auth.ts';
 import type { RequestLimits } from './limits.ts';
@@ -18,6 +19,7 @@ export interface ApiContext extends ObjectContext {
   readonly tokens: TokenAuthenticator;
   readonly podLogs: PodLogs | undefined;
   readonly uploadTokens: UploadTokens | undefined;
+  readonly usage: UsageSource | undefined;
   readonly vmSubresources: VmSubresources | undefined;
   readonly watchOptions: WatchStreamOptions;
   /** Open watches; ended when the server stops. */

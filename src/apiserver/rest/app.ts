@@ -4,7 +4,7 @@ import type { User } from '../access.ts';
 import { checkAccess } from '../access.ts';
 import { ApiError, badRequest } from '../errors.ts';
 import { StoreError } from '../store/index.ts';
-import { type GroupVersion, uploadGroup, vmSubresourceGroup } from '../types/index.ts';
+import { type GroupVersion, metricsGroup, uploadGroup, vmSubresourceGroup } from '../types/index.ts';
 import type { ApiContext, ResourceCall } from './api-context.ts';
 import { checkOrigin } from './auth.ts';
 import { maxBodyBytes, parseBody } from './body.ts';
@@ -19,6 +19,7 @@ import {
   wantsAggregated,
 } from './discovery.ts';
 import { RequestLimiter } from './limits.ts';
+import { serveMetrics } from './metrics.ts';
 import { openapiDocument, openapiIndex, openapiV2Json, openapiV2Protobuf, openapiV2Type } from './openapi.ts';
 import { noSuchPath, parsePath, parseQuery } from './request.ts';
 import { serveResource } from './resources.ts';
@@ -157,6 +158,10 @@ async function serve(
   if (segments.some((segment) => segment === '')) throw noSuchPath(group, version, resource);
   if (group === vmSubresourceGroup.group && version === vmSubresourceGroup.version) {
     await serveVmSubresource(context, segments, call, request, response);
+    return;
+  }
+  if (group === metricsGroup.group && version === metricsGroup.version) {
+    sendValue(response, 200, await serveMetrics(context, segments, call, request.method));
     return;
   }
   await serveResource(context, parsePath(group, version, segments), call, request, response);

@@ -3,6 +3,7 @@ import {
   expandSpec,
   type GroupVersion,
   groupVersions,
+  metricsGroup,
   migrationSubresources,
   portForward,
   reviewGroups,
@@ -65,9 +66,29 @@ export function resourceList(groupVersion: GroupVersion): object | undefined {
         below.map((name) => ({ ...vmResource(name), name: `${resource}/${name}` })),
       )
     : [];
-  if (types.length === 0 && !isReview && vms.length === 0) return undefined;
-  const resources = [...types.flatMap(resourcesOf), ...reviewResources(groupVersion.group).map(reviewResource), ...vms];
+  const metrics = isMetricsGroup(groupVersion) ? metricsResources : [];
+  if (types.length === 0 && !isReview && vms.length === 0 && metrics.length === 0) return undefined;
+  const resources = [
+    ...types.flatMap(resourcesOf),
+    ...metrics,
+    ...reviewResources(groupVersion.group).map(reviewResource),
+    ...vms,
+  ];
   return { kind: 'APIResourceList', apiVersion: 'v1', groupVersion: nameOf(groupVersion), resources };
+}
+
+const metricsResources = [
+  { name: 'nodes', singularName: '', namespaced: false, kind: 'NodeMetrics', verbs: ['get', 'list'] },
+  { name: 'pods', singularName: '', namespaced: true, kind: 'PodMetrics', verbs: ['get', 'list'] },
+] as const;
+
+function isMetricsGroup({ group, version }: GroupVersion): boolean {
+  return group === metricsGroup.group && version === metricsGroup.version;
+}
+
+function aggregatedMetrics({ name, namespaced, kind, verbs }: (typeof metricsResources)[number]): object {
+  const scope = namespaced ? 'Namespaced' : 'Cluster';
+  return { resource: name, responseKind: { ...metricsGroup, kind }, scope, singularResource: '', verbs };
 }
 
 /** Sub-resources whose objects belong to another group. */
@@ -155,6 +176,7 @@ export function aggregated(isCore: boolean): object {
           ...typesOf(item).map((type) => aggregatedResource(type)),
           ...reviewResources(group).map((review) => aggregatedReview(group, item.version, review)),
           ...(isVmGroup(item) ? vmResources().map(aggregatedVms) : []),
+          ...(isMetricsGroup(item) ? metricsResources.map(aggregatedMetrics) : []),
         ],
         freshness: 'Current',
       })),

@@ -10,6 +10,7 @@ export {
   findType,
   type GroupVersion,
   groupVersions,
+  metricsGroup,
   reviewGroups,
   typesOf,
   uploadGroup,

@@ -35,9 +35,17 @@ export const reviewGroups: readonly GroupVersion[] = [
   uploadGroup,
 ];
 
+/** Figures of nodes and pods, which are not stored (`kubectl top`). */
+export const metricsGroup: GroupVersion = { group: 'metrics.k8s.io', version: 'v1beta1' };
+
 /** Each group and version once, the core group first. */
 export function groupVersions(): readonly GroupVersion[] {
-  const all = [...apiTypes.map(({ group, version }) => ({ group, version })), ...reviewGroups, vmSubresourceGroup];
+  const all = [
+    ...apiTypes.map(({ group, version }) => ({ group, version })),
+    ...reviewGroups,
+    vmSubresourceGroup,
+    metricsGroup,
+  ];
   const seen = new Map(all.map((item) => [`${item.group}/${item.version}`, item]));
   return [...seen.values()].sort((a, b) => Number(a.group !== '') - Number(b.group !== ''));
 }

@@ -2,8 +2,9 @@ import path from 'node:path';
 import { ApiServer, directoryPodLogs, ensureCertificates } from '../../apiserver/index.ts';
 import type { Component, Logger } from '../../base/index.ts';
 import { UploadTokenKey } from '../data-volumes/index.ts';
-import type { NodePaths } from '../paths.ts';
+import { memberPaths, type NodePaths } from '../paths.ts';
 import { loadIdentities, writeKubeconfigs } from './identities.ts';
+import { ProcUsage } from './usage.ts';
 import { followAccounts } from './user-accounts.ts';
 import { vmSubresourcesOf } from './vm-subresources.ts';
 
@@ -14,6 +15,10 @@ export interface ApiProgramOptions {
   /** The pod runner is the user `system:node:<name>`; of further nodes by their names. */
   readonly nodeName: string;
   readonly nodes: number;
+}
+
+function podsDirs(paths: NodePaths, nodes: number): string[] {
+  return Array.from({ length: nodes }, (_, index) => memberPaths(paths, index + 1).podsDir);
 }
 
 /** `virt-node apiserver`: the embedded API with the node's certificates, and a kubeconfig for each of its users. */
@@ -45,6 +50,7 @@ export class ApiProgram implements Component {
         log: this.#log,
         podLogs: directoryPodLogs(paths.podLogsDir),
         uploadTokens: new UploadTokenKey(paths.uploadTokenKey),
+        usage: new ProcUsage(podsDirs(paths, nodes)),
         vmSubresources: vmSubresourcesOf(paths, this.#log),
       },
     );

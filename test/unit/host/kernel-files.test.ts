@@ -8,9 +8,9 @@ import { hasEnded, parseProcessStat, readKernelFigures, readProcessStat } from '
 /** Files of the kernel that several programs read. */
 
 test('a command name with blanks, parentheses and lines does not shift the fields of a process', () => {
-  const rest = Array.from({ length: 20 }, (_, at) => (at === 0 ? 'S' : at + 3)).join(' ');
+  const rest = Array.from({ length: 22 }, (_, at) => (at === 0 ? 'S' : at + 3)).join(' ');
   for (const name of ['a', 'a) b (c', ') Z 1 2 3', '(', '\n', '']) {
-    const found = { state: 'S', parent: 4, flags: 9, startTicks: '22' };
+    const found = { state: 'S', parent: 4, flags: 9, startTicks: '22', cpuTicks: 14 + 15, residentPages: 24 };
     assert.deepEqual(parseProcessStat(`12 (${name}) ${rest}`), found, JSON.stringify(name));
   }
   for (const torn of ['', '12 (a', '12 (a) S 1 2', '1 '.repeat(40)]) assert.equal(parseProcessStat(torn), undefined);
@@ -21,7 +21,9 @@ test('a process is known until it has ended, though its parent has not asked', a
   assert.deepEqual([own?.parent, own && hasEnded(own)], [process.ppid, false]);
   assert.equal(await readProcessStat(4_194_305), undefined);
   const states = ['R', 'S', 'D', 'T', 'Z', 'X', 'x'];
-  const ended = states.filter((state) => hasEnded({ state, parent: 1, flags: 0, startTicks: '1' }));
+  const ended = states.filter((state) =>
+    hasEnded({ state, parent: 1, flags: 0, startTicks: '1', cpuTicks: 0, residentPages: 0 }),
+  );
   assert.deepEqual(ended, ['Z', 'X', 'x']);
 });
 
