@@ -44,6 +44,27 @@ const wantedModules = [
   'virtiofs',
 ];
 
+/** What it takes to keep files on a disk: loaded after the logins. */
+const lateModules = ['ext4'];
+
+/**
+ * For a login over the network: Debian's programs with the libraries they need, which no other program of the guest has a use for. They are unpacked after
+ * the logins, so that the kernel need not do it before.
+ */
+const lateFiles = {
+  'dropbear-bin': { 'usr/sbin/dropbear': 'usr/sbin/dropbear' },
+  'openssh-sftp-server': { 'usr/lib/openssh/sftp-server': 'usr/lib/openssh/sftp-server' },
+  libc6: {
+    'lib/x86_64-linux-gnu/libc.so.6': 'lib/x86_64-linux-gnu/libc.so.6',
+    'lib/x86_64-linux-gnu/ld-linux-x86-64.so.2': 'lib64/ld-linux-x86-64.so.2',
+  },
+  libcrypt1: { 'lib/x86_64-linux-gnu/libcrypt.so.1': 'lib/x86_64-linux-gnu/libcrypt.so.1' },
+  zlib1g: { 'lib/x86_64-linux-gnu/libz.so.1': 'lib/x86_64-linux-gnu/libz.so.1' },
+  libtomcrypt1: { 'usr/lib/x86_64-linux-gnu/libtomcrypt.so.1': 'lib/x86_64-linux-gnu/libtomcrypt.so.1' },
+  libtommath1: { 'usr/lib/x86_64-linux-gnu/libtommath.so.1': 'lib/x86_64-linux-gnu/libtommath.so.1' },
+  libgmp10: { 'usr/lib/x86_64-linux-gnu/libgmp.so.10': 'lib/x86_64-linux-gnu/libgmp.so.10' },
+};
+
 function run(command, args, options = {}) {
   try {
     return execFileSync(command, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'], ...options });
@@ -103,8 +124,8 @@ function unpack(packageName, workDir) {
 /** Name as the kernel knows it: file names use `-` and `_` as they like. */
 const moduleName = (file) => path.basename(file, '.ko').replaceAll('-', '_');
 
-/** Module files in load order. The package has no modules.dep (depmod makes it at installation): `.modinfo` says the same. */
-function modulesInOrder(modulesDir) {
+/** Files of modules, with those that they depend on, in load order. The package has no modules.dep (depmod makes it at installation): `.modinfo` says the same. */
+function modulesInOrder(modulesDir, wanted) {
   const files = new Map(
     readdirSync(modulesDir, { recursive: true })
       .filter((file) => file.endsWith('.ko'))
@@ -118,7 +139,7 @@ function modulesInOrder(modulesDir) {
     for (const needed of depends.split(',').filter(Boolean)) visit(needed.replaceAll('-', '_'));
     ordered.set(name, file);
   };
-  for (const name of wantedModules) visit(name);
+  for (const name of wanted) visit(name);
   return [...ordered.values()];
 }
 
@@ -136,11 +157,45 @@ function installBusybox(busybox, root) {
   symlinkSync('/bin/busybox', path.join(root, 'init'));
 }
 
-function installModules(modulesDir, root) {
-  const target = path.join(root, 'lib/modules');
-  const order = modulesInOrder(modulesDir);
-  for (const file of order) copyFileSync(file, path.join(target, path.basename(file)));
-  writeFileSync(path.join(target, 'order'), order.map((file) => `${path.basename(file)}\n`).join(''));
+/** The modules of both times, and a file of each that names them in order. */
+function installModules(modulesDir, root, late) {
+  const early = modulesInOrder(modulesDir, wantedModules);
+  const others = modulesInOrder(modulesDir, lateModules).filter((file) => !early.includes(file));
+  for (const [files, dir, order] of [
+    [early, root, 'order'],
+    [others, late, 'late'],
+  ]) {
+    const target = path.join(dir, 'lib/modules');
+    for (const file of files) copyFileSync(file, path.join(target, path.basename(file)));
+    writeFileSync(path.join(target, order), files.map((file) => `${path.basename(file)}\n`).join(''));
+  }
+}
+
+function installLateFiles(packages, late) {
+  for (const [name, files] of Object.entries(lateFiles)) {
+    for (const [from, to] of Object.entries(files)) {
+      mkdirSync(path.dirname(path.join(late, to)), { recursive: true });
+      // Follows links: a library's name is one to its version.
+      copyFileSync(foundIn(packages.get(name).dir, from), path.join(late, to));
+      chmodSync(path.join(late, to), 0o755);
+    }
+  }
+}
+
+/** Releases whose /lib is a link have their libraries below /usr. */
+function foundIn(dir, file) {
+  const found = [file, path.join('usr', file), file.replace(/^usr\//, '')]
+    .map((name) => path.join(dir, name))
+    .find((name) => existsSync(name));
+  if (!found) throw new Error(`the package in ${dir} has no ${file}: another release of Debian than 12?`);
+  return found;
+}
+
+/** Packed already: the kernel copies it as it is. */
+function packLate(late) {
+  const options = ['--sort=name', '--owner=0', '--group=0', '--numeric-owner', '--mtime=@0'];
+  const tar = execFileSync('tar', ['-C', late, ...options, '-cf', '-', '.'], { maxBuffer: 256 << 20 });
+  return gzipSync(tar, { level: 9 });
 }
 
 /** newc archive with root as owner of everything, whoever builds. */
@@ -154,15 +209,22 @@ function archive(root) {
   return gzipSync(cpio, { level: 9 });
 }
 
+/** Whoever has the old file open, or another name for it, keeps it as it is. */
+function replace(name, content) {
+  writeFileSync(path.join(guestDir, `${name}.new`), content);
+  renameSync(path.join(guestDir, `${name}.new`), path.join(guestDir, name));
+}
+
 /** Builds the guest unless it is there already. Returns true when it was built. */
 export function buildGuest(say = console.log) {
   if (guestIsCurrent()) return false;
   const workDir = mkdtempSync(path.join(tmpdir(), 'virt-guest-'));
   try {
     const kernelName = kernelPackage();
-    say(`downloading ${kernelName} and busybox-static (unpacked for the guest, not installed)`);
-    const kernel = unpack(kernelName, workDir);
-    const busybox = unpack('busybox-static', workDir);
+    const names = [kernelName, 'busybox-static', ...Object.keys(lateFiles)];
+    say(`downloading ${names.join(' ')} (unpacked for the guest, not installed)`);
+    const packages = new Map(names.map((name) => [name, unpack(name, workDir)]));
+    const [kernel, busybox] = [packages.get(kernelName), packages.get('busybox-static')];
     const version = kernelName.replace('linux-image-', '');
     const root = path.join(workDir, 'root');
     cpSync(rootfs, root, { recursive: true });
@@ -170,14 +232,17 @@ export function buildGuest(say = console.log) {
       mkdirSync(path.join(root, dir), { recursive: true });
     }
     installBusybox(path.join(busybox.dir, 'bin/busybox'), root);
-    installModules(path.join(kernel.dir, 'lib/modules', version), root);
+    const late = path.join(workDir, 'late');
+    mkdirSync(path.join(late, 'lib/modules'), { recursive: true });
+    installModules(path.join(kernel.dir, 'lib/modules', version), root, late);
+    installLateFiles(packages, late);
+    writeFileSync(path.join(root, 'lib/late.tar.gz'), packLate(late));
     mkdirSync(guestDir, { recursive: true });
     rmSync(path.join(guestDir, 'stamp.json'), { force: true });
-    copyFileSync(path.join(kernel.dir, 'boot', `vmlinuz-${version}`), path.join(guestDir, 'vmlinuz'));
-    writeFileSync(path.join(guestDir, 'initramfs.gz'), archive(root));
-    const stamp = { builder: builderHash(), packages: [kernel.file, busybox.file] };
-    writeFileSync(path.join(guestDir, 'stamp.json.new'), `${JSON.stringify(stamp, null, 2)}\n`);
-    renameSync(path.join(guestDir, 'stamp.json.new'), path.join(guestDir, 'stamp.json'));
+    replace('vmlinuz', readFileSync(path.join(kernel.dir, 'boot', `vmlinuz-${version}`)));
+    replace('initramfs.gz', archive(root));
+    const stamp = { builder: builderHash(), packages: [...packages.values()].map(({ file }) => file) };
+    replace('stamp.json', `${JSON.stringify(stamp, null, 2)}\n`);
     return true;
   } finally {
     rmSync(workDir, { recursive: true, force: true });
