@@ -20,6 +20,8 @@ const node = {
   genisoimage: { for: 'cloud-init disks', has: ['genisoimage'] },
   iproute2: { for: 'network of pods', has: ['ip'] },
   nftables: { for: 'network of pods', has: ['nft'] },
+  'dnsmasq-base': { for: 'addresses and names of pods', has: ['dnsmasq'] },
+  'openssh-client': { for: 'logins to guests', has: ['ssh', 'scp', 'ssh-keygen'] },
   'kubernetes-client': { for: 'kubectl', has: ['kubectl'] },
 };
 const browser = {
@@ -35,9 +37,6 @@ const cluster = {
 const migration = {
   haproxy: { for: 'streams of live migrations', has: ['haproxy'] },
 };
-const podNetwork = {
-  'dnsmasq-base': { for: 'addresses and names of pods', has: ['dnsmasq'] },
-};
 const monitoring = {
   prometheus: { for: 'promtool, which judges metrics and alerts', has: ['promtool'] },
 };
@@ -45,7 +44,7 @@ export const packagesFor = {
   up: node,
   /** `npm run up -- --nodes 2` */
   'up-nodes': { ...node, ...migration },
-  test: { ...node, ...podNetwork, ...browser, ...clients, ...monitoring, ...migration },
+  test: { ...node, ...browser, ...clients, ...monitoring, ...migration },
   cluster,
   check: {},
 };

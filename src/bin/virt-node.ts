@@ -25,6 +25,7 @@ import {
   exitCodes,
   failureText,
   ImageStore,
+  joinSshProxy,
   knownAgents,
   listImages,
   listUsers,
@@ -46,11 +47,16 @@ import {
   refuseReplacing,
   removeImage,
   revokeUser,
+  runClient,
   runUp,
+  type SshCall,
   StandaloneNode,
   savePicture,
   shells,
   statusLines,
+  scpCall,
+  sshAdvice,
+  sshCall,
   stopNode,
   stopwatch,
   takeDrainRequest,
@@ -189,7 +195,7 @@ async function up(flags: NodeFlags & { readonly once: boolean }): Promise<void> 
       exampleFile: path.join(packageDir, 'examples/vm.yaml'),
       guestDir: path.join(packageDir, '.cache/guest'),
       env: process.env,
-      consoleCommand: `node ${script} console demo${stateFlag}`,
+      commandOf: (command: string) => `node ${script} ${command} demo${stateFlag}`,
     };
     await runUp(options, { node, say, busy: (text) => progress.busy(text) }, leave);
   });
@@ -206,6 +212,7 @@ async function apiserver(command: Extract<Command, { command: 'apiserver' }>): P
 }
 
 const warn = (line: string) => void process.stderr.write(`\r\n[${line}]\r\n`);
+const note = (line: string) => void process.stderr.write(`virt-node: ${line}\n`);
 
 async function serialConsole(command: Extract<Command, { command: 'console' }>): Promise<void> {
   const { stateDir, namespace, name, access } = command;
@@ -287,6 +294,30 @@ async function migrate(command: Extract<Command, { command: 'migrate' }>): Promi
 
 type Of<Name extends Command['command']> = Extract<Command, { command: Name }>;
 
+/** The OpenSSH client calls this program again, for the way to the guest. */
+const ssh = { self: [process.execPath, ...process.execArgv, path.join(binDir, 'virt-node.js')], report: note };
+
+async function logIn(command: Extract<Command, { command: 'ssh' | 'scp' }>): Promise<void> {
+  const paths = nodePaths(command.stateDir);
+  const leave = onSignals(() => process.exit(130));
+  const call: SshCall =
+    command.command === 'ssh' ? await sshCall(paths, command, ssh, leave) : await scpCall(paths, command, ssh, leave);
+  const { code, said } = await runClient(call, process.stderr);
+  process.exitCode = code;
+  const advice = code === 0 ? undefined : sshAdvice(paths, command, said);
+  if (advice !== undefined) note(advice);
+}
+
+async function sshProxy(command: Extract<Command, { command: 'ssh-proxy' }>): Promise<void> {
+  const { stdin: input, stdout: output } = process;
+  await joinSshProxy(
+    nodePaths(command.stateDir),
+    command,
+    { input, output },
+    onSignals(() => process.exit(130)),
+  );
+}
+
 function imagesOf(stateDir: string) {
   const paths = nodePaths(stateDir);
   return { paths, images: new ImageStore({ dir: paths.imagesDir }) };
@@ -355,6 +386,11 @@ async function run(command: Command): Promise<void> {
       return migrate(command);
     case 'migrate-cancel':
       return say(await cancelMigration(nodePaths(command.stateDir), command));
+    case 'ssh':
+    case 'scp':
+      return logIn(command);
+    case 'ssh-proxy':
+      return sshProxy(command);
     case 'explain':
       return say(await askExplain(command, { paint }));
     case 'image-add':

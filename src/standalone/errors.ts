@@ -7,6 +7,8 @@ export type NodeErrorCode =
   | 'NOT_RUNNING'
   | 'NOT_FOUND'
   | 'NO_CONSOLE'
+  /** Nothing in the guest answers on a port, or something else than was asked for. */
+  | 'GUEST_PORT'
   | 'NO_PERMISSION'
   | 'PORT_TAKEN'
   /** Other users could change, or have changed, what the node reads from its state directory. */

@@ -10,6 +10,7 @@ export * from './page/index.ts';
 export * from './paths.ts';
 export * from './pod-runner/index.ts';
 export * from './process-identity.ts';
+export * from './ssh-key.ts';
 export { ensureStateDir, refuseClosedStateDir } from './state-dir.ts';
 export * from './storage/index.ts';
 export * from './supervisor/index.ts';

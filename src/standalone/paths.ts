@@ -34,6 +34,8 @@ export interface NodePaths {
   readonly hostDiskOwnersDir: string;
   /** Addresses of pods. */
   readonly podNetworkDir: string;
+  /** The node's key pair for guests, `id_ed25519`, and the host keys that guests showed. */
+  readonly sshDir: string;
   readonly runDir: string;
   /** One log per program. */
   readonly logDir: string;
@@ -105,7 +107,7 @@ export function membersDir({ stateDir }: NodePaths): string {
 /** What of the node's own lies directly in the state directory, or elsewhere behind a link of the owner. */
 export function nodeDirectories(paths: NodePaths): string[] {
   const { apiDir, podsDir, imagesDir, runDir, privateDir, certificatesDir, labellerDir, libvirtCacheDir } = paths;
-  const { claimsDir, snapshotsDir, hostDiskOwnersDir, podNetworkDir, logDir, podLogsDir } = paths;
+  const { claimsDir, snapshotsDir, hostDiskOwnersDir, podNetworkDir, sshDir, logDir, podLogsDir } = paths;
   const parts = [apiDir, podsDir, membersDir(paths), imagesDir, runDir, privateDir, certificatesDir, labellerDir];
   return [
     ...parts,
@@ -114,6 +116,7 @@ export function nodeDirectories(paths: NodePaths): string[] {
     snapshotsDir,
     hostDiskOwnersDir,
     podNetworkDir,
+    sshDir,
     logDir,
     podLogsDir,
   ];
@@ -145,6 +148,7 @@ export function nodePaths(stateDir: string): NodePaths {
     snapshotsDir: path.join(root, 'snapshots'),
     hostDiskOwnersDir: path.join(root, 'host-disk-owners'),
     podNetworkDir: path.join(root, 'pod-network'),
+    sshDir: path.join(root, 'ssh'),
     runDir: run,
     logDir: path.join(run, 'log'),
     shareDir: path.join(run, 'kubevirt'),

@@ -15,8 +15,10 @@ import {
   migrateFlags,
   nodeFlags,
   rebootFlags,
+  scpFlags,
   screenshotFlags,
   statusFlags,
+  sshFlags,
   stopFlags,
   upFlags,
   urlFlags,
@@ -29,6 +31,8 @@ import type { MigrateWish } from './migrate.ts';
 import { asYargsReads, refuseMisread } from './misread.ts';
 import { commandPath, type Grammar, misuse } from './misuse.ts';
 import { addUserCommands, type UserCommand } from './user-commands.ts';
+import type { SshWish } from './ssh.ts';
+import { loginOf, type ScpFile, scpFilesOf } from './ssh-arguments.ts';
 import type { CliVmAction, VmName } from './vm-agent.ts';
 
 /** What the command line asks for. */
@@ -55,6 +59,10 @@ export type Command =
   | ({ readonly command: 'act'; readonly action: CliVmAction } & VmFlags)
   | ({ readonly command: 'migrate' } & MigrateWish & VmFlags)
   | ({ readonly command: 'migrate-cancel' } & VmFlags)
+  | ({ readonly command: 'ssh'; readonly remote: readonly string[] } & SshWish & VmFlags)
+  | ({ readonly command: 'scp'; readonly files: readonly ScpFile[]; readonly recursive: boolean } & SshWish & VmFlags)
+  /** What the OpenSSH client calls. */
+  | ({ readonly command: 'ssh-proxy'; readonly port: number } & VmFlags)
   | ({ readonly command: 'explain' } & ExplainQuestion)
   | ImageCommand
   | { readonly command: 'version' }
@@ -94,11 +102,13 @@ type Choose = (command: Command) => void;
 /** Parses argv without node and script. Throws NodeError USAGE, whose message says what is wrong and what would be right. */
 export function parseCommand(argv: readonly string[]): Command {
   if (argv[0] === completionFlag) return completed(argv);
+  const { own, remote } = withoutRemote(argv);
   try {
-    return read(argv);
+    const command = read(own);
+    return command.command === 'ssh' ? { ...command, remote } : command;
   } catch (error) {
     if (!(error instanceof NodeError) || error.code !== 'USAGE') throw error;
-    throw misuse(error.message, argv[0] === 'help' ? argv.slice(1) : argv, grammar);
+    throw misuse(error.message, own[0] === 'help' ? own.slice(1) : own, grammar);
   }
 }
 
@@ -161,6 +171,15 @@ const grammar: Grammar = {
     return all.filter((word) => (kind === 'flags' ? /^--[\w-]{2}/ : /^[a-z]/).test(word));
   },
 };
+
+/** `ssh NAME -- COMMAND`: words of the guest's, whatever they look like here. */
+function withoutRemote(argv: readonly string[]): {
+  readonly own: readonly string[];
+  readonly remote: readonly string[];
+} {
+  const at = argv[0] === 'ssh' ? argv.indexOf('--') : -1;
+  return at < 0 ? { own: argv, remote: [] } : { own: argv.slice(0, at), remote: argv.slice(at + 1) };
+}
 
 function makeParser(choose: Choose): Argv {
   const parser = yargs()
@@ -289,6 +308,31 @@ function vmCommands(parser: Argv, choose: Choose): void {
       (given) => choose({ command: 'screenshot', ...vmOf(given), output: given.output }),
     )
     .command(
+      'ssh <name>',
+      'log in to a VM, or run a command there: ssh NAME -- COMMAND',
+      (flags) => named(flags).options(sshFlags),
+      (given) => choose({ command: 'ssh', ...sshOf(given, loginOf(given.name)), remote: [] }),
+    )
+    .command(
+      'scp <source> <target>',
+      'copy a file from a VM or into it: [USER@]NAME:FILE is one of the VM',
+      (flags) =>
+        flags
+          .positional('source', { type: 'string', demandOption: true, describe: 'FILE or [USER@]NAME:FILE' })
+          .positional('target', { type: 'string', demandOption: true, describe: 'the other of both' })
+          .options(scpFlags),
+      (given) => {
+        const { files, ...login } = scpFilesOf(given.source, given.target);
+        choose({ command: 'scp', ...sshOf(given, login), files, recursive: given.recursive });
+      },
+    )
+    .command(
+      'ssh-proxy <name>',
+      false,
+      (flags) => named(flags).options(sshFlags),
+      (given) => choose({ command: 'ssh-proxy', ...vmOf(given), port: given.port }),
+    )
+    .command(
       'reboot <name>',
       'ask the guest to reboot',
       (flags) => named(flags).options(rebootFlags),
@@ -359,6 +403,19 @@ function nodeFlagsOf(given: NodeValues): NodeFlags {
 
 function vmOf(given: { readonly 'state-dir': string; readonly namespace: string; readonly name: string }): VmFlags {
   return { stateDir: given['state-dir'], namespace: given.namespace, name: given.name };
+}
+
+interface SshValues {
+  readonly 'state-dir': string;
+  readonly namespace: string;
+  readonly user: string | undefined;
+  readonly identity: string | undefined;
+  readonly port: number;
+}
+
+function sshOf(given: SshValues, { user, name }: ReturnType<typeof loginOf>): SshWish & VmFlags {
+  const { identity, port, namespace } = given;
+  return { stateDir: given['state-dir'], namespace, name, user: given.user ?? user ?? 'root', identity, port };
 }
 
 function accessOf({ view, take }: { readonly view: boolean; readonly take: boolean }): Access {

@@ -104,6 +104,15 @@ export const vmFlags = {
   namespace: { ...text('namespace of the VM'), default: 'default', alias: 'n' },
 } as const;
 
+export const sshFlags = {
+  ...vmFlags,
+  user: { ...text('who to log in as (default: root)'), alias: 'l' },
+  identity: { ...text('file of the private key (default: the node’s own key)'), alias: 'i' },
+  port: count('port', 22, 'where the SSH server in the guest listens'),
+} as const;
+
+export const scpFlags = { ...sshFlags, recursive: { ...toggle('whole directories'), alias: 'r' } } as const;
+
 export const accessFlags = {
   view: toggle('look on beside its user; nothing is sent to the guest, and no input is needed'),
   take: toggle('take it over from its user'),
@@ -158,7 +167,7 @@ export const toggles: ReadonlySet<string> = new Set(
   Object.entries({
     ...{ ...commonFlags, ...upFlags, ...stopFlags, ...accessFlags, ...rebootFlags, ...migrateFlags, ...explainFlags },
     ...{ ...listFlags, ...urlFlags, ...kubeconfigFlags },
-    ...{ ...imageAddFlags, ...imageListFlags, ...imageRemoveFlags },
+    ...{ ...imageAddFlags, ...imageListFlags, ...imageRemoveFlags, ...scpFlags },
   })
     .filter(([, flag]) => flag.type === 'boolean')
     .map(([name]) => name),

@@ -24,6 +24,8 @@ export { watchOutput } from './output.ts';
 export * from './progress.ts';
 export * from './screenshot.ts';
 export * from './serial-login.ts';
+export * from './ssh.ts';
+export { scpFilesOf, sshOptions } from './ssh-arguments.ts';
 export * from './status.ts';
 export { stopNode } from './stop.ts';
 export * from './style.ts';

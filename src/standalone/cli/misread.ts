@@ -2,7 +2,7 @@ import { NodeError } from '../errors.ts';
 import { toggles } from './flags.ts';
 
 /** Names of arguments without dashes, and keys of yargs itself: it takes `--name` for a flag, and drops its value. */
-const noFlags: ReadonlySet<string> = new Set(['_', '$0', 'name', 'reference', 'source', 'shell']);
+const noFlags: ReadonlySet<string> = new Set(['_', '$0', 'name', 'reference', 'source', 'shell', 'target']);
 
 /** `help stop` is `stop --help`, and a word after a flag that is on or off is NAME, be it `true`. */
 export function asYargsReads(argv: readonly string[]): string[] {

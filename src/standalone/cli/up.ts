@@ -23,8 +23,8 @@ export interface UpOptions {
   readonly exampleFile: string;
   readonly guestDir: string;
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** How a person attaches to the console of the VM `demo`, for the hints at the end. */
-  readonly consoleCommand: string;
+  /** How a person calls a command about the VM `demo`, for the hints at the end. */
+  readonly commandOf: (command: 'ssh' | 'console') => string;
 }
 
 export interface UpDeps {
@@ -89,7 +89,7 @@ export async function runUp(options: UpOptions, deps: UpDeps, leave: AbortSignal
 async function bootExample(options: UpOptions, { node }: UpDeps, step: (text: string) => void, leave: AbortSignal) {
   const { paths, exampleFile, env } = options;
   const said = await kubectl(['apply', '-f', exampleFile], { kubeconfig: paths.kubeconfig, env, signal: leave });
-  step(`kubectl apply -f ${exampleFile}: ${said}`);
+  step(`kubectl apply -f ${exampleFile}: ${said.replaceAll('\n', ', ')}`);
   const appliedMs = performance.now();
   const late = within(startTimeoutMs, leave, 'the VM did not run');
   let runningMs = appliedMs;
@@ -153,7 +153,7 @@ async function deleteExample(
   const beganMs = performance.now();
   const said = await kubectl(['delete', '-f', exampleFile], { kubeconfig: paths.kubeconfig, env, signal: leave });
   await untilVmiGone(node.client, { ...vm, onChange: say }, within(deleteTimeoutMs, leave, 'the VM was not deleted'));
-  step(`${said} (gone in ${((performance.now() - beganMs) / 1000).toFixed(1)} s)`);
+  step(`${said.replaceAll('\n', ', ')} (gone in ${((performance.now() - beganMs) / 1000).toFixed(1)} s)`);
   const links = pods.map(({ uid }) => hostLinkOf(uid));
   const found = await Promise.all(
     node.members.map((member) => findLeftovers(member.paths, namespaces, cgroups, links)),
@@ -178,13 +178,14 @@ async function podsOf({ sandboxes }: StandaloneNode['members'][number]): Promise
   return Promise.all((await sandboxes.list()).map(describe));
 }
 
-function howToReach({ paths, consoleCommand }: UpOptions, { node, say }: UpDeps): void {
+function howToReach({ paths, commandOf }: UpOptions, { node, say }: UpDeps): void {
   say('');
   say(`The node is up: ${node.page}`);
   say('In another terminal:');
   say(`  export KUBECONFIG=${paths.kubeconfig}`);
   say('  kubectl get vmi -w');
-  say(`  ${consoleCommand}     (log in as root, no password; Ctrl-] leaves)`);
+  say(`  ${commandOf('ssh')}         (what is below /data stays)`);
+  say(`  ${commandOf('console')}     (log in as root, no password; Ctrl-] leaves)`);
   say('Ctrl-C shuts the virtual machine down and leaves; its object stays, and the next `up` boots it again.');
 }
 

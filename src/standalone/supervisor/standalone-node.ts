@@ -10,6 +10,7 @@ import { forgetPage, NodePage } from '../page/index.ts';
 import { memberName, memberPaths, nodeDirectories } from '../paths.ts';
 import { PodNetwork } from '../pod-network/index.ts';
 import { findCgroupRoot, HostDisks, ImageStore, pageImages, Sandboxes } from '../pod-runner/index.ts';
+import { ensureSshKey } from '../ssh-key.ts';
 import { portOwner } from '../tcp-owner.ts';
 import { AgentCertificates } from './agent-certificates.ts';
 import { Capabilities } from './capabilities.ts';
@@ -27,6 +28,7 @@ import { NodePrograms } from './node-programs.ts';
 import { NodeStorage } from './node-storage.ts';
 import { Program } from './program.ts';
 import { removeMembers } from './removed-members.ts';
+import { publishSshKey } from './ssh-secret.ts';
 
 const noRoom: ReadonlySet<string> = new Set(['ENOSPC', 'EDQUOT', 'EROFS']);
 /** The longest grace period of a VM and then some. */
@@ -202,6 +204,7 @@ export class StandaloneNode {
     this.#progress(kvm === 'works' ? 'KVM works' : `software emulation (${reason})`);
     await removeMembers(this.client, this.#options);
     await ensureNodeObjects(this.client, { ...(await machineFacts()), kvm, nodes: this.#members }, new Date());
+    await this.#publishSshKey();
     // There is one controller, which ends with its record: a lease that the API cannot store on a full disk must not end it.
     const single = ['--leader-elect=false', '--standalone-scheduler', '--port', '0'];
     const controllerFlags = [...single, '--explain-socket', paths.controllerSocket];
@@ -220,6 +223,19 @@ export class StandaloneNode {
     ]);
     await this.#lifecycle.start(this.#stopping.signal);
     this.#progress('pod runner');
+  }
+
+  /** What VMs may let in. A node without it works. */
+  async #publishSshKey(): Promise<void> {
+    const { paths, nodeName } = this.#options;
+    const key = await ensureSshKey(paths, `virt-node@${nodeName}`).catch((error: unknown) => {
+      this.#deps.log.warn({ err: errorMessage(error) }, 'the node has no key pair for guests');
+      return undefined;
+    });
+    // On a full disk it stays as it is.
+    await publishSshKey(this.client, key).catch((error: unknown) => {
+      this.#deps.log.warn({ err: errorMessage(error) }, 'the key for guests could not be published');
+    });
   }
 
   /** The agents run then; what else the members need is to be started. */

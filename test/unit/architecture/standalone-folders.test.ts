@@ -13,6 +13,6 @@ checkFolderRules({
     supervisor: ['agent-api', 'data-volumes', 'page', 'pod-network', 'pod-runner', 'storage'],
     cli: ['agent-api', 'disk-images', 'page', 'pod-network', 'pod-runner', 'supervisor'],
   },
-  /** Errors, files and directories of the node, processes and their ports. */
-  shared: ['errors.ts', 'files.ts', 'paths.ts', 'process-identity.ts', 'state-dir.ts', 'tcp-owner.ts'],
+  /** Errors, files and directories of the node, its key for guests, processes and their ports. */
+  shared: ['errors.ts', 'files.ts', 'paths.ts', 'process-identity.ts', 'ssh-key.ts', 'state-dir.ts', 'tcp-owner.ts'],
 });

@@ -1,0 +1,118 @@
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { mkdir, mkdtemp, rm, stat } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { describe, test } from 'node:test';
+import {
+  ensureSshKey,
+  nodePaths,
+  parseCommand,
+  readSshPublicKey,
+  scpFilesOf,
+  sshAdvice,
+  sshKeyFile,
+  sshOptions,
+} from '../../../src/standalone/index.ts';
+
+const vm = { namespace: 'n', name: 'vm' };
+
+describe('virt-node ssh and scp on the command line', () => {
+  test('what follows -- is the guest’s, flags and all', () => {
+    const parsed = parseCommand(['ssh', 'me@vm', '-n', 'n', '--', 'ls', '--', '-l', '--state-dir']);
+    assert.deepEqual(parsed.command === 'ssh' && [parsed.user, parsed.name, parsed.namespace, parsed.remote], [
+      'me',
+      'vm',
+      'n',
+      ['ls', '--', '-l', '--state-dir'],
+    ]);
+    assert.equal(parsed.command === 'ssh' && parsed.port, 22);
+    const plain = parseCommand(['ssh', 'vm', '-i', '/k', '-l', 'debian']);
+    assert.deepEqual(plain.command === 'ssh' && [plain.user, plain.identity, plain.remote], ['debian', '/k', []]);
+  });
+
+  test('files of a copy are of the guest, or local', () => {
+    const parsed = parseCommand(['scp', '-r', './a:b', 'me@vm:/tmp/x y']);
+    assert.deepEqual(parsed.command === 'scp' && [parsed.user, parsed.name, parsed.recursive, parsed.files], [
+      'me',
+      'vm',
+      true,
+      [
+        { inGuest: false, file: './a:b' },
+        { inGuest: true, file: '/tmp/x y' },
+      ],
+    ]);
+    assert.deepEqual(scpFilesOf('vm:', '.').files, [
+      { inGuest: true, file: '' },
+      { inGuest: false, file: '.' },
+    ]);
+  });
+
+  for (const [argv, message] of [
+    [['scp', 'a', 'b'], /one of SOURCE and TARGET is of a VM/],
+    [['scp', 'vm:a', 'vm:b'], /one of SOURCE and TARGET is of a VM/],
+    [['scp', 'vm:a', 'b', 'c'], /Unknown argument: c/],
+    [['scp', 'vm:a'], /virt-node scp <source> <target>/],
+    [['scp', '@vm:a', 'b'], /neither NAME nor USER@NAME/],
+    [['ssh', 'me@'], /neither NAME nor USER@NAME/],
+    [['ssh', 'vm', 'ls'], /Unknown argument: ls/],
+    [['ssh', 'vm', '--port', 'x'], /--port: "x" is no number/],
+    [['ssh'], /virt-node ssh <name>/],
+  ] as const) {
+    test(`virt-node ${argv.join(' ')} is refused`, () => {
+      assert.throws(() => parseCommand(argv), { code: 'USAGE', message });
+    });
+  }
+});
+
+/** What the real client makes of the options. */
+function understood(options: readonly string[]): Map<string, string> {
+  const text = execFileSync('ssh', ['-G', '-F', '/dev/null', ...options, '--', 'vm'], { encoding: 'utf8' });
+  return new Map(text.split('\n').map((line) => [line.split(' ')[0] ?? '', line.slice(line.indexOf(' ') + 1)]));
+}
+
+test('OpenSSH reads a state directory with blanks, quotes and percent signs as it is written', async (t) => {
+  const parent = await mkdtemp(path.join(tmpdir(), 'virt-key-'));
+  t.after(() => rm(parent, { recursive: true, force: true }));
+  const dir = path.join(parent, `it's a "%h"`);
+  await mkdir(dir);
+  const options = sshOptions({
+    proxy: ['node', `${dir}/virt-node.js`, 'ssh-proxy', 'vm'],
+    identity: `${dir}/id`,
+    knownHosts: `${dir}/known`,
+    wish: vm,
+  });
+  const seen = understood(options);
+  assert.equal(seen.get('identityfile')?.replaceAll('%%', '%'), `${dir}/id`);
+  assert.ok(seen.get('userknownhostsfile')?.includes(`it's a `), seen.get('userknownhostsfile'));
+  assert.equal(seen.get('hostkeyalias'), 'vm.n');
+  assert.equal(seen.get('stricthostkeychecking'), 'accept-new');
+  const shell = (seen.get('proxycommand') ?? '').replaceAll('%%', '%').replace('exec', 'printf "%s\\n"');
+  const words = execFileSync('sh', ['-c', shell], { encoding: 'utf8' }).trimEnd().split('\n');
+  assert.deepEqual(words, ['node', `${dir}/virt-node.js`, 'ssh-proxy', 'vm']);
+});
+
+test('what OpenSSH says becomes what to do', () => {
+  const paths = nodePaths('/s');
+  const wish = { ...vm, user: 'root', identity: undefined, port: 22 };
+  const denied = 'root@vm: Permission denied (publickey).';
+  assert.match(sshAdvice(paths, wish, denied) ?? '', /node's key for the user root.*virt-node-ssh-key.*--identity/);
+  assert.match(sshAdvice(paths, { ...wish, identity: '/k' }, denied) ?? '', /does not take \/k for the user root/);
+  const changed = 'WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!';
+  assert.match(sshAdvice(paths, wish, changed) ?? '', /another host key.*\/s\/ssh\/known-hosts\/n_vm_\*/);
+  assert.equal(sshAdvice(paths, wish, 'ls: no such file'), undefined);
+});
+
+test('the node’s key pair is made once, for its user alone', async () => {
+  const dir = await mkdtemp(path.join(tmpdir(), 'virt-key-'));
+  const paths = { ...nodePaths(dir), sshDir: dir };
+  try {
+    assert.equal(await readSshPublicKey(paths), undefined);
+    const [first, second] = [await ensureSshKey(paths, 'one'), await ensureSshKey(paths, 'two')];
+    assert.match(first ?? '', /^ssh-ed25519 \S+ one$/);
+    assert.equal(second, first);
+    assert.equal((await stat(sshKeyFile(paths))).mode & 0o777, 0o600);
+  } finally {
+    await rm(dir, { recursive: true, force: true });
+  }
+});
