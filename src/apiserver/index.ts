@@ -11,4 +11,12 @@ export type { ApiServerDeps, ApiServerOptions } from './options.ts';
 export { directoryPodLogs } from './pod-logs.ts';
 export { ApiServer } from './server.ts';
 export type { Usage, UsageSample, UsageSource } from './usage.ts';
-export type { AgentReply, GuestPort, PowerAction, PowerOutcome, VmSubresources, VmTarget } from './vm-subresources.ts';
+export type {
+  AgentReply,
+  GuestPort,
+  PodStreams,
+  PowerAction,
+  PowerOutcome,
+  VmSubresources,
+  VmTarget,
+} from './vm-subresources.ts';

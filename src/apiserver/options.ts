@@ -4,7 +4,7 @@ import type { PodLogs } from './pod-logs.ts';
 import type { RequestLimits } from './rest/index.ts';
 import type { UploadTokens } from './upload-tokens.ts';
 import type { UsageSource } from './usage.ts';
-import type { VmSubresources } from './vm-subresources.ts';
+import type { PodStreams, VmSubresources } from './vm-subresources.ts';
 
 /** PEM texts. */
 export interface TlsFiles {
@@ -53,4 +53,6 @@ export interface ApiServerDeps {
   readonly usage?: UsageSource;
   /** Without it `subresources.kubevirt.io` answers 501. */
   readonly vmSubresources?: VmSubresources;
+  /** Without it `pods/portforward` answers 501. */
+  readonly podStreams?: PodStreams;
 }

@@ -39,3 +39,9 @@ export interface VmSubresources {
   forward(to: GuestPort, request: IncomingMessage, socket: Duplex, head: Buffer): void;
   power(action: PowerAction, target: VmTarget, isPaused: boolean, signal: AbortSignal): Promise<PowerOutcome>;
 }
+
+/** Streams to pods: a kubelet's other side. */
+export interface PodStreams {
+  /** Ports at this address of a pod, as `kubectl port-forward` asks for them. Answers by itself, whatever comes of it. */
+  forwardPorts(address: string, request: IncomingMessage, socket: Duplex, head: Buffer): void;
+}

@@ -5,7 +5,7 @@ import type { ObjectContext, Reader, Remover, Writer } from '../objects/index.ts
 import type { PodLogs } from '../pod-logs.ts';
 import type { UploadTokens } from '../upload-tokens.ts';
 import type { UsageSource } from '../usage.ts';
-import type { VmSubresources } from '../vm-subresources.ts';
+import type { PodStreams, VmSubresources } from '../vm-subresources.ts';
 import type { TokenAuthenticator } from './auth.ts';
 import type { RequestLimits } from './limits.ts';
 import type { Watch, WatchStreamOptions } from './watch.ts';
@@ -21,6 +21,7 @@ export interface ApiContext extends ObjectContext {
   readonly uploadTokens: UploadTokens | undefined;
   readonly usage: UsageSource | undefined;
   readonly vmSubresources: VmSubresources | undefined;
+  readonly podStreams: PodStreams | undefined;
   readonly watchOptions: WatchStreamOptions;
   /** Open watches; ended when the server stops. */
   readonly watches: Set<Watch>;

@@ -1,6 +1,6 @@
 import { labels, type VirtualMachineInstance } from '../../api/index.ts';
 import { ApiError, badRequest } from '../errors.ts';
-import { textAt } from '../object.ts';
+import { type ApiObject, textAt } from '../object.ts';
 import { findType } from '../types/index.ts';
 import type { GuestPort } from '../vm-subresources.ts';
 import type { ApiContext } from './api-context.ts';
@@ -34,14 +34,18 @@ function addressOf(context: ApiContext, { metadata, status }: VirtualMachineInst
       textAt(object, 'status', 'phase') === 'Running' &&
       status?.activePods?.[object.metadata.uid ?? ''] !== undefined,
   );
-  const address = pod && textAt(pod.object, 'status', 'podIP');
-  if (!pod || !address) throw unreachable(name, 'its launcher has no address (yet)');
-  // Without a network of its own a pod has the address of its node.
-  if (address === textAt(pod.object, 'status', 'hostIP')) {
-    const why = 'it has user networking, into which nothing can be connected';
-    throw unreachable(name, `${why}: the first lines of the node say why there is no pod network, and what to install`);
-  }
-  return address;
+  const found = pod && podAddressOf(pod.object);
+  if (!found) throw unreachable(name, 'its launcher has no address (yet)');
+  if (found.kind === 'own') return found.address;
+  const why = 'it has user networking, into which nothing can be connected';
+  throw unreachable(name, `${why}: the first lines of the node say why there is no pod network, and what to install`);
+}
+
+/** `nodes`: without a network of its own a pod has its node's, and a guest there has QEMU's. Undefined: none (yet). */
+export function podAddressOf(pod: ApiObject): { readonly kind: 'own' | 'nodes'; readonly address: string } | undefined {
+  const address = textAt(pod, 'status', 'podIP');
+  if (!address) return undefined;
+  return { kind: address === textAt(pod, 'status', 'hostIP') ? 'nodes' : 'own', address };
 }
 
 function unreachable(name: string | undefined, why: string): ApiError {

@@ -6,4 +6,4 @@ export type { ApiContext } from './api-context.ts';
 export { createApp } from './app.ts';
 export { TokenAuthenticator } from './auth.ts';
 export { defaultLimits, type RequestLimits } from './limits.ts';
-export { serveUpgrade } from './vm-subresources.ts';
+export { serveUpgrade } from './upgrade.ts';

@@ -8,9 +8,11 @@ import type { ApiContext, ResourceCall } from './api-context.ts';
 import { parseBody } from './body.ts';
 import { deleteOptions } from './delete.ts';
 import { reviewEviction } from './eviction.ts';
+import { podAddressOf } from './guest-port.ts';
 import { isDryRun, isTrue, type ResourcePath, targetOf } from './request.ts';
 import { sendValue } from './respond.ts';
 import { scaleOf } from './scale.ts';
+import { upgradeOf } from './upgrade.ts';
 
 type Serve = (
   context: ApiContext,
@@ -20,14 +22,15 @@ type Serve = (
   response: Response,
 ) => Promise<void>;
 
-const served: Readonly<Record<string, { readonly method: string; readonly serve: Serve }>> = {
-  'pods/log': { method: 'GET', serve: serveLog },
-  'pods/binding': { method: 'POST', serve: serveBinding },
-  'pods/eviction': { method: 'POST', serve: serveEviction },
-  'namespaces/finalize': { method: 'PUT', serve: refuseFinalize },
+const served: Readonly<Record<string, { readonly methods: readonly string[]; readonly serve: Serve }>> = {
+  'pods/log': { methods: ['GET'], serve: serveLog },
+  'pods/binding': { methods: ['POST'], serve: serveBinding },
+  'pods/eviction': { methods: ['POST'], serve: serveEviction },
+  'pods/portforward': { methods: ['GET', 'POST'], serve: servePortForward },
+  'namespaces/finalize': { methods: ['PUT'], serve: refuseFinalize },
 };
 
-const known = ['exec', 'attach', 'portforward', 'proxy', 'ephemeralcontainers', 'resize', 'scale', 'token'];
+const known = ['exec', 'attach', 'proxy', 'ephemeralcontainers', 'resize', 'scale', 'token'];
 
 export const serveSubresource: Serve = async (context, path, call, request, response) => {
   const name = `${path.type.resource}/${path.subresource}`;
@@ -43,8 +46,9 @@ export const serveSubresource: Serve = async (context, path, call, request, resp
       : `the server could not find the requested resource: ${qualified(path.type)} have no "${path.subresource}"`;
     throw new ApiError(isKnown ? 'NOT_IMPLEMENTED' : 'NOT_FOUND', text);
   }
-  if (request.method !== found.method) {
-    throw new ApiError('METHOD_NOT_ALLOWED', `${request.method} is not supported on ${name}: use ${found.method}`);
+  if (!found.methods.includes(request.method)) {
+    const methods = found.methods.join(' or ');
+    throw new ApiError('METHOD_NOT_ALLOWED', `${request.method} is not supported on ${name}: use ${methods}`);
   }
   await found.serve(context, path, call, request, response);
 };
@@ -100,6 +104,23 @@ function containerOf(pod: ApiObject, asked: string | undefined): string {
   const [only] = names;
   if (names.length === 1 && only) return only;
   throw badRequest(`a container name must be specified for pod ${name}, choose one of: [${all.join(' ')}]`);
+}
+
+/** Of a launcher's pod these are the guest's ports, but for those that its launcher keeps. */
+async function servePortForward(...[context, path, , request, response]: Parameters<Serve>): Promise<void> {
+  const { object: pod } = context.reader.get(path.type, targetOf(path));
+  const { podStreams } = context;
+  if (!podStreams) throw new ApiError('NOT_IMPLEMENTED', 'this server was started without a pod runner');
+  const { name } = pod.metadata;
+  const refuse = (why: string) => new ApiError('CONFLICT', `the ports of pod "${name}" cannot be reached: ${why}`);
+  const phase = textAt(pod, 'status', 'phase') || 'Pending';
+  if (phase !== 'Running') throw refuse(`it is ${phase}, not Running`);
+  const found = podAddressOf(pod);
+  if (!found) throw refuse('it has no address (yet)');
+  // They would be those of the machine.
+  if (found.kind === 'nodes') throw refuse('it has no network of its own: the first lines of the node say why');
+  const { socket, head } = upgradeOf(request, response, 'kubectl');
+  podStreams.forwardPorts(found.address, request, socket, head);
 }
 
 async function serveBinding(...[context, path, call, , response]: Parameters<Serve>): Promise<void> {

@@ -1,10 +1,6 @@
-import type { IncomingMessage } from 'node:http';
-import type { Socket } from 'node:net';
-import type { Duplex } from 'node:stream';
-import type { Express, Request, Response } from 'express';
+import type { Request, Response } from 'express';
 import type { VirtualMachineInstance } from '../../api/index.ts';
-import { errorMessage, systemClock } from '../../base/index.ts';
-import { answerUpgrade } from '../../http/index.ts';
+import { errorMessage } from '../../base/index.ts';
 import { checkAccess } from '../access.ts';
 import type { ApiType } from '../api-type.ts';
 import { ApiError, badRequest } from '../errors.ts';
@@ -32,26 +28,13 @@ import { guestPortOf } from './guest-port.ts';
 import { serveMigrationCall } from './migration-subresources.ts';
 import { isDryRun, noSuchPath } from './request.ts';
 import { sendValue } from './respond.ts';
+import { upgradeOf } from './upgrade.ts';
 import { serveVolumes } from './volume-subresources.ts';
-
-interface Upgrade {
-  readonly socket: Duplex;
-  readonly head: Buffer;
-}
 
 const { group, version } = vmSubresourceGroup;
 /** The KubeVirt whose API this is. */
 const kubevirtVersion = { ...versionInfo, gitVersion: 'v1.9.0+virt-node' };
 const volumeOwners: readonly string[] = ['virtualmachines', 'virtualmachineinstances'];
-const upgrades = new WeakMap<IncomingMessage, Upgrade>();
-
-/** A request of the `upgrade` event takes the same way as any other, so that each refusal is the same Status. */
-export function serveUpgrade(app: Express, request: IncomingMessage, socket: Duplex, head: Buffer): void {
-  const response = answerUpgrade(request, socket, systemClock);
-  if (!response) return;
-  upgrades.set(request, { socket, head });
-  app(request, response);
-}
 
 /** What virt-api serves on a cluster: `/apis/subresources.kubevirt.io/v1/…`. Throws ApiError. */
 export async function serveVmSubresource(
@@ -90,7 +73,7 @@ export async function serveVmSubresource(
     if (resource === 'virtualmachines') context.reader.get(storedType(resource), target);
     const vmi = checkVmi(context, target, portForwardChecks);
     const port = guestPortOf(context, vmi, below.slice(1));
-    const { socket, head } = upgradeOf(request, response);
+    const { socket, head } = upgradeOf(request, response, 'virtctl');
     return agent.forward(port, request, socket, head);
   }
   if (resource === 'virtualmachines') return servePower(context, agent, target, subresource, call, request, response);
@@ -109,16 +92,8 @@ function isMigrationCall(resource: string, subresource: string): boolean {
   return resource === 'virtualmachines' || (resource === 'virtualmachineinstances' && subresource !== 'migrate');
 }
 
-/** The connection, which is no longer the HTTP server's. Throws ApiError. */
-function upgradeOf(request: Request, response: Response): Upgrade {
-  const upgrade = upgrades.get(request);
-  if (!upgrade) throw badRequest('this is a websocket: ask with an upgrade, as virtctl does');
-  response.detachSocket(upgrade.socket as Socket);
-  return upgrade;
-}
-
 function serveStream(agent: VmSubresources, path: string, request: Request, response: Response): void {
-  const { socket, head } = upgradeOf(request, response);
+  const { socket, head } = upgradeOf(request, response, 'virtctl');
   const query = request.url.indexOf('?');
   request.url = query < 0 ? path : `${path}${request.url.slice(query)}`;
   // Who asked has been checked; the agent need not know its token.

@@ -94,6 +94,7 @@ export const pods = builtIn({
     { name: 'binding', kind: 'Binding', verbs: ['create'] },
     { name: 'eviction', group: 'policy', version: 'v1', kind: 'Eviction', verbs: ['create'] },
     { name: 'log', kind: 'Pod', verbs: ['get'] },
+    { name: 'portforward', kind: 'PodPortForwardOptions', verbs: ['create', 'get'] },
   ],
   fields: podFields,
   gracePeriodSeconds: podGraceSeconds,

@@ -4,6 +4,7 @@ import type { Component, Logger } from '../../base/index.ts';
 import { UploadTokenKey } from '../data-volumes/index.ts';
 import { memberPaths, type NodePaths } from '../paths.ts';
 import { loadIdentities, writeKubeconfigs } from './identities.ts';
+import { PodPorts } from './pod-ports.ts';
 import { ProcUsage } from './usage.ts';
 import { followAccounts } from './user-accounts.ts';
 import { vmSubresourcesOf } from './vm-subresources.ts';
@@ -52,6 +53,7 @@ export class ApiProgram implements Component {
         uploadTokens: new UploadTokenKey(paths.uploadTokenKey),
         usage: new ProcUsage(podsDirs(paths, nodes)),
         vmSubresources: vmSubresourcesOf(paths, this.#log),
+        podStreams: new PodPorts({ log: this.#log }),
       },
     );
     this.#server = api;

@@ -102,7 +102,7 @@ export class PortForward {
 }
 
 /** Rejects when nothing answers in time, with words for the user, or when the caller has gone. */
-function dial({ address, port }: GuestPort, caller: Duplex): Promise<Socket> {
+export function dial({ address, port }: GuestPort, caller: Duplex): Promise<Socket> {
   const guest = connect({ host: address, port, noDelay: true, keepAlive: true });
   return new Promise((resolve, reject) => {
     const end = (why: string) => {

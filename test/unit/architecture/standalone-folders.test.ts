@@ -10,7 +10,8 @@ checkFolderRules({
     'pod-runner': ['storage'],
     storage: [],
     page: ['agent-api'],
-    supervisor: ['agent-api', 'data-volumes', 'page', 'pod-network', 'pod-runner', 'storage'],
+    spdy: [],
+    supervisor: ['agent-api', 'data-volumes', 'page', 'pod-network', 'pod-runner', 'spdy', 'storage'],
     cli: ['agent-api', 'disk-images', 'page', 'pod-network', 'pod-runner', 'supervisor'],
   },
   /** Errors, files and directories of the node, its key for guests, processes and their ports. */
