@@ -24,7 +24,8 @@ export function serveUpgrade(app: Express, request: IncomingMessage, socket: Dup
 /** The connection, which is no longer the HTTP server's; `client` is a program that asks for it rightly. Throws ApiError. */
 export function upgradeOf(request: Request, response: Response, client: 'virtctl' | 'kubectl'): Upgrade {
   const upgrade = upgrades.get(request);
-  if (!upgrade) throw badRequest(`this is a stream: ask with an upgrade, as ${client} does`);
+  const what = client === 'virtctl' ? 'a websocket' : 'a stream';
+  if (!upgrade) throw badRequest(`this is ${what}: ask with an upgrade, as ${client} does`);
   response.detachSocket(upgrade.socket as Socket);
   return upgrade;
 }

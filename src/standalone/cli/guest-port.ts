@@ -42,13 +42,17 @@ export async function openGuestPort(
 
 function opened(socket: WebSocket): Promise<void> {
   return new Promise((resolve, reject) => {
+    let isRefused = false;
     socket.on('error', (cause) => {
       const text = `the node's API does not answer: ${errorMessage(cause)}`;
-      reject(new NodeError('NOT_RUNNING', text, { cause }));
+      if (!isRefused) reject(new NodeError('NOT_RUNNING', text, { cause }));
     });
     socket.once('unexpected-response', (_request, response) => {
-      refusalOf(response).then(reject, reject);
-      socket.terminate();
+      isRefused = true;
+      // Its end is the socket's error, too.
+      refusalOf(response)
+        .then(reject, reject)
+        .finally(() => socket.terminate());
     });
     socket.once('open', () => resolve());
   });

@@ -14,6 +14,7 @@ export * from './explain.ts';
 export { failureText } from './failure.ts';
 export * from './find-vmi.ts';
 export { defaultApiPort } from './flags.ts';
+export { openGuestPort } from './guest-port.ts';
 export * from './image-add.ts';
 export * from './image-progress.ts';
 export * from './image-text.ts';

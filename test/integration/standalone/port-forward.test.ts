@@ -7,7 +7,7 @@ import { after, before, describe, test } from 'node:test';
 import { createWebSocketStream, WebSocket } from 'ws';
 import { silentLogger } from '../../../src/base/index.ts';
 import { loadKubeAccess } from '../../../src/kube/index.ts';
-import { ApiProgram } from '../../../src/standalone/index.ts';
+import { ApiProgram, openGuestPort } from '../../../src/standalone/index.ts';
 import { AgentStandIn } from '../../fixtures/agent-stand-in.ts';
 import { ApiClient } from '../../fixtures/api-client.ts';
 import { eventually } from '../../fixtures/eventually.ts';
@@ -121,6 +121,19 @@ describe('ports of guests by the standalone node’s API', () => {
       await once(socket, 'close');
       await eventually(() => assert.equal(connections.size, 0));
     }
+  });
+
+  test('the way that virt-node ssh goes carries the same bytes, and says why there is none', async () => {
+    const { signal } = new AbortController();
+    const open = (name: string, port: number) =>
+      openGuestPort(agent.paths, { namespace: 'default', name }, port, signal);
+    const stream = await open('demo', tcpPort);
+    stream.write('x');
+    assert.equal(String((await once(stream, 'data'))[0]), 'x');
+    stream.destroy();
+    await assert.rejects(open('demo', 1), { code: 'GUEST_PORT', message: /port 1 of the guest .*ECONNREFUSED/ });
+    await assert.rejects(open('nobody', 22), { code: 'NOT_FOUND', message: /"nobody" not found/ });
+    await assert.rejects(open('user', 22), { code: 'AGENT_REFUSED', message: /has user networking/ });
   });
 
   test('a message of UDP is a datagram', async () => {
