@@ -27,6 +27,7 @@ export * from './pod-links.ts';
 export type * from './pool.ts';
 export * from './quantity.ts';
 export * from './replica-set.ts';
+export type * from './service.ts';
 export * from './storage.ts';
 export * from './vhostmd.ts';
 export * from './virtiofs.ts';

@@ -150,6 +150,8 @@ export const resources = {
   ),
   kubevirts: kubevirt('kubevirts', 'KubeVirt'),
   pods: core('pods', 'Pod'),
+  services: core('services', 'Service'),
+  endpoints: core('endpoints', 'Endpoints'),
   nodes: core('nodes', 'Node', false),
   resourceQuotas: core('resourcequotas', 'ResourceQuota'),
   namespaces: core('namespaces', 'Namespace', false),

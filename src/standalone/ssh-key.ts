@@ -1,10 +1,11 @@
 import { execFile } from 'node:child_process';
-import { chmod, readFile, rename, rm } from 'node:fs/promises';
+import { readFile, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { errorMessage } from '../base/index.ts';
 import { findSystemProgram } from '../host/index.ts';
 import { NodeError } from './errors.ts';
+import { writeFileAtomic } from './files.ts';
 import type { NodePaths } from './paths.ts';
 
 const run = promisify(execFile);
@@ -32,15 +33,15 @@ export async function ensureSshKey(paths: NodePaths, comment: string): Promise<s
   if (known !== undefined) return known;
   const program = findSystemProgram('ssh-keygen');
   if (program === undefined) return undefined;
-  const file = sshKeyFile(paths);
-  const draft = `${file}.new`;
+  const draft = `${sshKeyFile(paths)}.draft`;
+  const removeDraft = () => Promise.all([draft, `${draft}.pub`].map((file) => rm(file, { force: true })));
   try {
-    for (const old of [draft, `${draft}.pub`]) await rm(old, { force: true });
+    await removeDraft();
     await run(program, ['-q', '-t', 'ed25519', '-N', '', '-C', comment, '-f', draft], { timeout: deadlineMs });
-    await chmod(draft, 0o600);
-    await rename(draft, file);
+    await writeFileAtomic(sshKeyFile(paths), await readFile(draft));
     // Last: a pair is there once its public half is.
-    await rename(`${draft}.pub`, `${file}.pub`);
+    await writeFileAtomic(`${sshKeyFile(paths)}.pub`, await readFile(`${draft}.pub`));
+    await removeDraft();
   } catch (cause) {
     throw new NodeError('CHILD_FAILED', `ssh-keygen made no key in ${paths.sshDir}: ${errorMessage(cause)}`, { cause });
   }

@@ -58,9 +58,26 @@ export const secretAdmission: Admission = {
   },
 };
 
+/** What a Service was given stays when a write leaves it out, as in Kubernetes. */
+function keepAddresses(spec: ApiObject | Record<string, unknown>, old: ApiObject | undefined): void {
+  if (!old || at(old, 'spec', 'type') === 'ExternalName' || spec.type === 'ExternalName') return;
+  for (const name of ['clusterIP', 'clusterIPs', 'ipFamilies', 'ipFamilyPolicy']) {
+    const before = at(old, 'spec', name);
+    if (spec[name] === undefined && before !== undefined) spec[name] = before;
+  }
+  if (spec.type !== undefined && spec.type !== at(old, 'spec', 'type')) return;
+  for (const port of objectsAt(spec, 'ports')) {
+    const same = objectsAt(old, 'spec', 'ports').find(
+      (each) => each.port === port.port && (each.protocol ?? 'TCP') === (port.protocol ?? 'TCP'),
+    );
+    if (port.nodePort === undefined && same?.nodePort !== undefined) port.nodePort = same.nodePort;
+  }
+}
+
 export const serviceAdmission: Admission = {
-  fill(service) {
+  fill(service, { old }) {
     const spec = ensureObject(service, 'spec');
+    keepAddresses(spec, old);
     spec.type ??= 'ClusterIP';
     spec.sessionAffinity ??= 'None';
     for (const port of objectsAt(spec, 'ports')) {

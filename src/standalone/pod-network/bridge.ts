@@ -1,9 +1,10 @@
-import { errorMessage, type Logger, listOf, memberAt } from '../../base/index.ts';
+import { type Cidr, errorMessage, type Logger, listOf, memberAt } from '../../base/index.ts';
 import { foreignDrops } from './foreign-drops.ts';
 import type { Forwarding } from './forwarding.ts';
 import { macOf, type NetworkNames } from './names.ts';
 import { filterRules, withoutRules } from './rules.ts';
-import { addressAt, gatewayOffset, type Subnets } from './subnets.ts';
+import { type PublishedPort, serviceRules } from './service-rules.ts';
+import { addressAt, gatewayOffset, type Subnets, textOf } from './subnets.ts';
 import type { NetworkTools } from './tools.ts';
 
 export interface NodeNetwork {
@@ -28,6 +29,8 @@ export class Bridge {
   readonly #deps: BridgeDeps;
   /** As they were set last. */
   #rules = '';
+  /** Empty: no service was ever published. */
+  #serviceRules = '';
 
   constructor(names: NetworkNames, deps: BridgeDeps) {
     this.#names = names;
@@ -42,6 +45,8 @@ export class Bridge {
   async bringUp(network: PluggedNetwork): Promise<void> {
     const { tools } = this.#deps;
     if (network.ports.length === 0 && this.isThere) await tools.ip([`link delete dev ${this.name}`]);
+    // Routes and settings of services went with the link: they are published anew.
+    if (!this.isThere) this.#serviceRules = '';
     await tools.ip([...(this.isThere ? [] : [this.#made()]), ...this.#commands(network)]);
     for (const [setting, value] of this.#settings(network)) tools.set(setting, value);
     await this.#openUp(network);
@@ -59,8 +64,24 @@ export class Bridge {
 
   async #hasRules({ subnets }: NodeNetwork): Promise<boolean> {
     if (filterRules(this.#names, subnets, this.#deps.forwarding.links()) !== this.#rules) return false;
+    const { table, serviceTable } = this.#names;
     const tables = listOf(memberAt(await this.#deps.tools.nftJson(['list', 'tables', 'inet']), 'nftables'));
-    return tables.some((item) => memberAt(item, 'table', 'name') === this.#names.table);
+    const hasTable = (name: string) => tables.some((item) => memberAt(item, 'table', 'name') === name);
+    return hasTable(table) && (this.#serviceRules === '' || hasTable(serviceTable));
+  }
+
+  /** In place of those of before. `range` has the addresses of services. */
+  async publish({ subnets }: NodeNetwork, range: Cidr, ports: readonly PublishedPort[]): Promise<void> {
+    const { tools } = this.#deps;
+    const rules = serviceRules(this.#names, { range, subnets }, ports);
+    if (rules === this.#serviceRules) return;
+    // The machine's own way there: it may have no other that fits.
+    await tools.ip([`route replace ${textOf(range)} dev ${this.name}`]);
+    // Ports of the loopback address lead to pods; what pods themselves send there is dropped by the table of the network.
+    if (ports.some(({ nodePort }) => nodePort !== undefined))
+      tools.set(`net/ipv4/conf/${this.name}/route_localnet`, '1');
+    await tools.nft(rules);
+    this.#serviceRules = rules;
   }
 
   /** Everything, whatever there is of it; what fails is logged and keeps nothing else from going. */
@@ -117,6 +138,7 @@ export class Bridge {
     const rules = filterRules(this.#names, subnets, forwarding.links());
     await tools.nft(rules);
     this.#rules = rules;
+    if (this.#serviceRules !== '') await tools.nft(this.#serviceRules);
     await forwarding.open();
   }
 }

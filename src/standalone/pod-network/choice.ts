@@ -41,6 +41,14 @@ export async function chooseSubnets(options: ChoiceOptions, tools: NetworkTools)
   return { ipv4, ...(hasIpv6 && isFree(ipv6, taken) && { ipv6 }) };
 }
 
+/** Of services, beside that of pods: the same at each start unless a route has come into its way. Undefined: every range is taken. */
+export async function chooseServiceRange(
+  { stateDir, bridge, subnets }: { readonly stateDir: string; readonly bridge: string; readonly subnets: Subnets },
+  tools: NetworkTools,
+): Promise<Cidr | undefined> {
+  return chooseIpv4(`services ${stateDir}`, [...(await takenSubnets(bridge, tools)), subnets.ipv4]);
+}
+
 /** What has come to the machine since the range was chosen, a VPN say, and is in its way: in words. */
 export async function conflicts({ ipv4, ipv6 }: Subnets, bridge: string, tools: NetworkTools): Promise<string[]> {
   const taken = await takenSubnets(bridge, tools);

@@ -4,6 +4,9 @@
  * Must not know: what runs in pods, how they are started, VMIs.
  */
 export { isPodNetworkWish } from './choice.ts';
+export { addressableName, type Name } from './dns.ts';
 export { hostLinkOf } from './leases.ts';
 export { bridgeOf } from './names.ts';
-export { PodNetwork } from './pod-network.ts';
+export { PodNetwork, type PublishedServices } from './pod-network.ts';
+export type { PublishedPort } from './service-rules.ts';
+export { addressAt, seedOf } from './subnets.ts';

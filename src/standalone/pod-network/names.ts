@@ -6,12 +6,14 @@ export const bridgePrefix = 'vn-';
 export interface NetworkNames {
   readonly bridge: string;
   readonly table: string;
+  /** Of services. */
+  readonly serviceTable: string;
 }
 
 /** By the state directory: two nodes of one machine have different ones, and one node has the same at each start. */
 export function namesOf(stateDir: string): NetworkNames {
   const id = seedOf(stateDir).toString('hex').slice(0, 8);
-  return { bridge: `${bridgePrefix}${id}`, table: `virt_node_${id}` };
+  return { bridge: `${bridgePrefix}${id}`, table: `virt_node_${id}`, serviceTable: `virt_node_${id}_services` };
 }
 
 /** The bridge of the node with this state directory. */

@@ -1,10 +1,19 @@
 import { rm } from 'node:fs/promises';
 import path from 'node:path';
-import { type Clock, errorMessage, jsonRecord, type Logger, memberAt, systemClock } from '../../base/index.ts';
+import {
+  type Cidr,
+  type Clock,
+  errorMessage,
+  jsonRecord,
+  type Logger,
+  memberAt,
+  systemClock,
+} from '../../base/index.ts';
 import { NodeError } from '../errors.ts';
 import { readIfThere, writeFileAtomic } from '../files.ts';
 import { Bridge, type NodeNetwork } from './bridge.ts';
 import {
+  chooseServiceRange,
   chooseSubnets,
   conflicts,
   defaultMtu,
@@ -17,6 +26,7 @@ import { addressableName, type DnsProgram, dnsDomain, type Name, PodDns } from '
 import { Forwarding } from './forwarding.ts';
 import { hostLinkOf, Leases } from './leases.ts';
 import { macOf, namesOf } from './names.ts';
+import type { PublishedPort } from './service-rules.ts';
 import { addressAt, gatewayOffset, type Subnets, textOf } from './subnets.ts';
 import { missingTools, NetworkTools } from './tools.ts';
 
@@ -51,8 +61,16 @@ export interface PodLink {
   readonly search: readonly string[];
 }
 
+/** What of Services the network has: their ports, and names with the addresses that they have in DNS. */
+export interface PublishedServices {
+  readonly ports: readonly PublishedPort[];
+  readonly names: readonly Name[];
+}
+
 interface Up extends NodeNetwork {
   readonly kind: 'up';
+  /** Addresses of services; undefined where every range is taken. */
+  readonly serviceRange: Cidr | undefined;
   readonly tools: NetworkTools;
   readonly bridge: Bridge;
   readonly dns: PodDns;
@@ -77,6 +95,7 @@ export class PodNetwork {
   /** What is set up or removed, one after the other. */
   #turn: Promise<unknown> = Promise.resolve();
   #conflicts: readonly string[] = [];
+  #published: PublishedServices = { ports: [], names: [] };
 
   constructor(options: PodNetworkOptions, deps: PodNetworkDeps) {
     this.#options = options;
@@ -139,6 +158,24 @@ export class PodNetwork {
       nameservers: gateways,
       search: [`${namespace}.${dnsDomain}`, dnsDomain],
     };
+  }
+
+  /** Where services have their addresses; undefined: there are none. */
+  get serviceRange(): Cidr | undefined {
+    return this.#state.kind === 'up' ? this.#state.serviceRange : undefined;
+  }
+
+  /** In place of what was published before; nothing happens without a network. */
+  publish(services: PublishedServices): Promise<void> {
+    return this.#inTurn(async () => {
+      const state = this.#state;
+      const { serviceRange } = this;
+      if (state.kind !== 'up' || !serviceRange) return;
+      const hadNames = JSON.stringify(this.#published.names);
+      this.#published = services;
+      await state.bridge.publish(state, serviceRange, services.ports);
+      if (JSON.stringify(services.names) !== hadNames) await state.dns.update(this.#names(state.subnets));
+    });
   }
 
   /** Empty for a pod without an address of its own. */
@@ -213,7 +250,9 @@ export class PodNetwork {
       );
       const dns = new PodDns({ dir: path.join(this.#options.sharedDir, bridge.name), addresses }, this.#deps.dns);
       await dns.start(this.#names(subnets));
-      return { kind: 'up', ...network, tools, bridge, dns };
+      const where = { stateDir: this.#options.stateDir, bridge: bridge.name, subnets };
+      const serviceRange = await chooseServiceRange(where, tools);
+      return { kind: 'up', ...network, serviceRange, tools, bridge, dns };
     } catch (error) {
       const left = hasPods ? '' : await this.#clear(bridge);
       tools.close();
@@ -253,10 +292,11 @@ export class PodNetwork {
   }
 
   #names(subnets: Subnets): Name[] {
-    return [...this.#leases.names()].map(([name, uid]) => ({
+    const pods = [...this.#leases.names()].map(([name, uid]) => ({
       name,
       addresses: this.#leases.addressesOf(uid, subnets),
     }));
+    return [...pods, ...this.#published.names];
   }
 
   #ports(): string[] {

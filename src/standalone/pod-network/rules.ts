@@ -50,6 +50,6 @@ function guards(protocol: 'ipv4' | 'ipv6', links: readonly string[]): string[] {
   ];
 }
 
-export function withoutRules({ table }: NetworkNames): string {
-  return `table inet ${table}\ndelete table inet ${table}\n`;
+export function withoutRules({ table, serviceTable }: NetworkNames): string {
+  return [table, serviceTable].map((name) => `table inet ${name}\ndelete table inet ${name}\n`).join('');
 }

@@ -10,6 +10,7 @@ import { forgetPage, NodePage } from '../page/index.ts';
 import { memberName, memberPaths, nodeDirectories } from '../paths.ts';
 import { PodNetwork } from '../pod-network/index.ts';
 import { findCgroupRoot, HostDisks, ImageStore, pageImages, Sandboxes } from '../pod-runner/index.ts';
+import { NodeServices } from '../services/index.ts';
 import { ensureSshKey } from '../ssh-key.ts';
 import { portOwner } from '../tcp-owner.ts';
 import { AgentCertificates } from './agent-certificates.ts';
@@ -218,6 +219,7 @@ export class StandaloneNode {
       ...(await storage.components()),
       ...(await dataVolumeComponents(dataVolumes, { client: this.client, images, log })),
       ...members,
+      new NodeServices({ client: this.client, network: networks, log }),
       new Capabilities({ paths, kvm, arch: process.arch }, { log }),
       ...(await this.#makePage()),
     ]);

@@ -10,8 +10,9 @@ checkFolderRules({
     'pod-runner': ['storage'],
     storage: [],
     page: ['agent-api'],
+    services: ['pod-network'],
     spdy: [],
-    supervisor: ['agent-api', 'data-volumes', 'page', 'pod-network', 'pod-runner', 'spdy', 'storage'],
+    supervisor: ['agent-api', 'data-volumes', 'page', 'pod-network', 'pod-runner', 'services', 'spdy', 'storage'],
     cli: ['agent-api', 'disk-images', 'page', 'pod-network', 'pod-runner', 'supervisor'],
   },
   /** Errors, files and directories of the node, its key for guests, processes and their ports. */

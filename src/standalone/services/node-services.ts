@@ -1,0 +1,133 @@
+import { readFile } from 'node:fs/promises';
+import { type Endpoints, type Pod, resources, type Service } from '../../api/index.ts';
+import { type Clock, type Component, type Logger, sameJson, systemClock } from '../../base/index.ts';
+import { EventRecorder, Informer, isKubeError, type KubeClient } from '../../kube/index.ts';
+import { SingleReconciler } from '../../reconcile/index.ts';
+import type { PodNetwork } from '../pod-network/index.ts';
+import { listeningPorts } from './listening-ports.ts';
+import { type PlannedService, planServices, type ServicePlan } from './plan.ts';
+
+export interface NodeServicesDeps {
+  readonly client: KubeClient;
+  readonly network: Pick<PodNetwork, 'serviceRange' | 'publish'>;
+  readonly log: Logger;
+  readonly clock?: Clock;
+  /** Texts of /proc/net/tcp, tcp6, udp and udp6. */
+  readonly readSockets?: () => Promise<readonly { readonly protocol: 'tcp' | 'udp'; readonly text: string }[]>;
+}
+
+/** Programs of the machine come and go without a word. */
+const lookAgainMs = 20_000;
+const backoff = { baseMs: 500, maxMs: 30_000 };
+
+/**
+ * Services of the standalone node: an address for each, the pods behind it as Endpoints, what the network makes of both. All of them are planned at once, for
+ * they share addresses and ports.
+ */
+export class NodeServices implements Component {
+  readonly name = 'services';
+  readonly #deps: Required<NodeServicesDeps>;
+  readonly #services: Informer<Service>;
+  readonly #pods: Informer<Pod>;
+  readonly #endpoints: Informer<Endpoints>;
+  readonly #events: EventRecorder;
+  readonly #reconciler: SingleReconciler;
+  /** What was told of each, by UID. */
+  #told = new Map<string, string>();
+
+  constructor(deps: NodeServicesDeps) {
+    const { client, log } = deps;
+    this.#deps = { clock: systemClock, readSockets, ...deps };
+    const { clock } = this.#deps;
+    this.#services = new Informer({ type: resources.services }, { client, log, clock });
+    this.#pods = new Informer({ type: resources.pods }, { client, log, clock });
+    this.#endpoints = new Informer({ type: resources.endpoints }, { client, log, clock });
+    this.#events = new EventRecorder({ component: 'service-controller' }, { client, log, clock });
+    this.#reconciler = new SingleReconciler(
+      { name: 'services', backoff, failedMessage: 'services could not be published' },
+      { reconcile: (signal) => this.#reconcile(signal), clock, log },
+    );
+  }
+
+  async start(signal?: AbortSignal): Promise<void> {
+    const informers = [this.#services, this.#pods, this.#endpoints];
+    for (const informer of informers) await informer.start();
+    await Promise.all(informers.map((informer) => informer.waitForSync(signal)));
+    const wake = () => this.#reconciler.wake();
+    const handlers = { added: wake, updated: wake, deleted: wake };
+    this.#reconciler.follow(...informers.map((informer) => informer.addHandlers(handlers)));
+    wake();
+  }
+
+  /** What is published stays, for VMs that run on: the network removes it when it goes itself. */
+  async stop(): Promise<void> {
+    await this.#reconciler.stop();
+    for (const informer of [this.#services, this.#pods, this.#endpoints]) await informer.stop();
+    await this.#events.stop();
+  }
+
+  async #reconcile(signal: AbortSignal) {
+    const { network } = this.#deps;
+    const taken = listeningPorts(await this.#deps.readSockets());
+    const plan = planServices({
+      services: this.#services.list(),
+      pods: this.#pods.list(),
+      range: network.serviceRange,
+      isPortTaken: (port, protocol) => taken[protocol].has(port),
+    });
+    for (const each of plan.services) await this.#write(each, signal);
+    await network.publish(plan);
+    this.#tell(plan);
+    const hasServices = plan.services.length > 0;
+    return { kind: 'done', ...(hasServices && { requeueAfterMs: lookAgainMs }) } as const;
+  }
+
+  async #write({ service, change, endpoints }: PlannedService, signal: AbortSignal): Promise<void> {
+    const { client } = this.#deps;
+    const { name, namespace = '', resourceVersion } = service.metadata;
+    const ref = { name, namespace };
+    if (change) {
+      // Only onto what was planned from; what has come meanwhile is planned anew.
+      const guarded = { metadata: { resourceVersion }, spec: change };
+      await client.patch(resources.services, ref, guarded, 'merge', { signal }).catch(unlessOutdated);
+    }
+    const found = this.#endpoints.get(`${namespace}/${name}`);
+    if (!endpoints) {
+      const isOurs = found?.metadata.ownerReferences?.some(({ uid }) => uid === service.metadata.uid) ?? false;
+      if (isOurs) await client.delete(resources.endpoints, ref, { signal }).catch(unlessOutdated);
+      return;
+    }
+    const { object } = endpoints;
+    if (!found) await client.create(resources.endpoints, object, { signal }).catch(unlessOutdated);
+    else if (!sameJson(found.subsets ?? [], object.subsets ?? [])) {
+      const subsets = object.subsets ?? null;
+      await client.patch(resources.endpoints, ref, { subsets }, 'merge', { signal }).catch(unlessOutdated);
+    }
+  }
+
+  /** Once for what is new. */
+  #tell({ services }: ServicePlan): void {
+    const told = new Map<string, string>();
+    for (const { service, problems } of services) {
+      const uid = service.metadata.uid ?? '';
+      told.set(uid, JSON.stringify(problems));
+      if (this.#told.get(uid) === told.get(uid)) continue;
+      for (const { reason, message } of problems) this.#events.record(service, 'Warning', reason, message);
+    }
+    this.#told = told;
+  }
+}
+
+/** Its own watch says what has become of it. */
+function unlessOutdated(error: unknown): void {
+  if (!isKubeError(error, 'CONFLICT', 'NOT_FOUND', 'ALREADY_EXISTS')) throw error;
+}
+
+async function readSockets() {
+  const files = (['tcp', 'udp'] as const).flatMap((protocol) =>
+    ['', '6'].map((family) => ({ protocol, file: `/proc/net/${protocol}${family}` })),
+  );
+  return Promise.all(
+    files.map(async ({ protocol, file }) => ({ protocol, text: await readFile(file, 'latin1').catch(() => '') })),
+  );
+}

@@ -1,0 +1,196 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import fc from 'fast-check';
+import type { Pod, Service } from '../../../src/api/index.ts';
+import type { ServiceFacts } from '../../../src/standalone/services/facts.ts';
+import { listeningPorts } from '../../../src/standalone/services/listening-ports.ts';
+import { planServices } from '../../../src/standalone/services/plan.ts';
+
+const range = { address: '10.77.0.0', prefix: 24 };
+
+function service(name: string, spec: Service['spec'] = {}, uid = `uid-${name}`): Service {
+  return {
+    apiVersion: 'v1',
+    kind: 'Service',
+    metadata: { name, namespace: 'default', uid, creationTimestamp: '2026-01-01T00:00:00Z' },
+    spec: { type: 'ClusterIP', selector: { app: 'web' }, ports: [{ port: 80, targetPort: 8080 }], ...spec },
+  };
+}
+
+function pod(
+  name: string,
+  podIP: string,
+  changes: Partial<Pod['status']> = {},
+  labels: Record<string, string> = { app: 'web' },
+): Pod {
+  return {
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: { name, namespace: 'default', uid: `uid-${name}`, labels },
+    spec: { nodeName: 'one', containers: [{ name: 'compute', ports: [{ name: 'http', containerPort: 8081 }] }] },
+    status: {
+      phase: 'Running',
+      podIP,
+      hostIP: '127.0.0.1',
+      conditions: [{ type: 'Ready', status: 'True' }],
+      ...changes,
+    } as NonNullable<Pod['status']>,
+  };
+}
+
+const plan = (services: readonly Service[], pods: readonly Pod[] = [], changes: Partial<ServiceFacts> = {}) =>
+  planServices({ services, pods, range, isPortTaken: () => false, ...changes });
+
+describe('Services of the standalone node', () => {
+  test('have an address, the pods that they select behind it, and a name', () => {
+    const pods = [
+      pod('a', '10.1.0.2'),
+      pod('not-ready', '10.1.0.3', { conditions: [{ type: 'Ready', status: 'False' }] } as never),
+      pod('ended', '10.1.0.4', { phase: 'Succeeded' }),
+      pod('nodes', '127.0.0.1'),
+      pod('other', '10.1.0.5', {}, { app: 'db' }),
+    ];
+    const { services, ports, names } = plan([service('web')], pods);
+    const [port] = ports;
+    assert.match(port?.address ?? '', /^10\.77\.0\.\d+$/);
+    assert.deepEqual(port?.endpoints, [{ address: '10.1.0.2', port: 8080 }]);
+    assert.deepEqual(names, [{ name: 'web.default.svc', addresses: [port?.address] }]);
+    assert.deepEqual(services[0]?.problems, []);
+    const [subset] = services[0]?.endpoints?.object.subsets ?? [];
+    assert.deepEqual(
+      [subset?.addresses?.map(({ ip }) => ip), subset?.notReadyAddresses?.map(({ ip }) => ip), subset?.ports],
+      [['10.1.0.2'], ['10.1.0.3'], [{ port: 8080, protocol: 'TCP' }]],
+    );
+  });
+
+  test('keep what they have, and write nothing then', () => {
+    const kept = service('web', { clusterIP: '10.77.0.9', type: 'NodePort', ports: [{ port: 80, nodePort: 30_080 }] });
+    const { services, ports } = plan([kept]);
+    assert.equal(services[0]?.change, undefined);
+    assert.deepEqual([ports[0]?.address, ports[0]?.nodePort], ['10.77.0.9', 30_080]);
+  });
+
+  test('of another range get another address', () => {
+    const { services } = plan([service('web', { clusterIP: '10.96.0.1' })]);
+    assert.match(JSON.stringify(services[0]?.change), /"clusterIP":"10\.77\.0\.\d+"/);
+  });
+
+  test('ports of the pods may be named', () => {
+    const { ports } = plan([service('web', { ports: [{ port: 80, targetPort: 'http' }] })], [pod('a', '10.1.0.2')]);
+    assert.deepEqual(ports[0]?.endpoints, [{ address: '10.1.0.2', port: 8081 }]);
+  });
+
+  test('without an address of their own are names of the pods', () => {
+    const { ports, names } = plan(
+      [service('web', { clusterIP: 'None' })],
+      [pod('a', '10.1.0.2'), pod('b', '10.1.0.3')],
+    );
+    assert.deepEqual(ports, []);
+    assert.deepEqual(names, [{ name: 'web.default.svc', addresses: ['10.1.0.2', '10.1.0.3'] }]);
+  });
+
+  test('a node port that a program of the machine has is not published, and told', () => {
+    const asked = service('web', { type: 'NodePort', ports: [{ port: 80, nodePort: 30_080 }] });
+    const { services, ports } = plan([asked], [], { isPortTaken: (port) => port === 30_080 });
+    assert.equal(ports[0]?.nodePort, undefined);
+    assert.match(services[0]?.problems[0]?.message ?? '', /node port 30080: a program of this machine listens there/);
+  });
+
+  test('of two that ask for one port the older one has it', () => {
+    const [one, two] = ['one', 'two'].map((name) =>
+      service(name, { type: 'NodePort', ports: [{ port: 80, nodePort: 30_080 }] }),
+    );
+    assert.ok(one && two);
+    const { services, ports } = plan([two, one]);
+    assert.deepEqual(
+      ports.map(({ nodePort }) => nodePort),
+      [30_080, undefined],
+    );
+    assert.match(services[1]?.problems[0]?.message ?? '', /Service default\/one has it/);
+  });
+
+  const refused: readonly [string, Service['spec'], RegExp, Partial<ServiceFacts>?][] = [
+    ['ExternalName', { type: 'ExternalName', externalName: 'a.test' }, /no names for other machines/],
+    ['no selector', { selector: {} }, /without selector has no endpoints/],
+    ['IPv6', { ipFamilies: ['IPv6'] }, /IPv4 addresses only/],
+    ['no pod network', {}, /without a pod network/, { range: undefined }],
+    ['a node port out of range', { type: 'NodePort', ports: [{ port: 80, nodePort: 80 }] }, /from 30000 to 32767/],
+    ['LoadBalancer', { type: 'LoadBalancer' }, /no load balancer/],
+    ['sessionAffinity', { sessionAffinity: 'ClientIP' }, /sessionAffinity ClientIP does not hold/],
+    ['externalIPs', { externalIPs: ['192.0.2.1'] }, /externalIPs do not hold/],
+    ['a port that is none', { ports: [{ port: 70_000 }] }, /port 70000 of TCP is not published/],
+    ['what is no list', { ports: 'x' } as never, /cannot be read: spec\.ports must be a list/],
+    [
+      'words in place of numbers',
+      { ports: [{ port: '80; drop' }] } as never,
+      /spec\.ports\[0\]\.port must be a number/,
+    ],
+    ['a selector that is none', { selector: { a: 1 } } as never, /spec\.selector\.a must be a string/],
+    ['SCTP', { ports: [{ port: 80, protocol: 'SCTP' }] }, /of SCTP is not published/],
+  ];
+  for (const [what, spec, message, changes] of refused) {
+    test(`${what}: told in words`, () => {
+      const { services } = plan([service('web', spec)], [], changes);
+      assert.match(services[0]?.problems.map((each) => each.message).join('\n') ?? '', message);
+    });
+  }
+
+  test('nothing that a user writes gets into the rules but numbers of ports', () => {
+    const evil = '1; } chain x { drop';
+    const hostile = service('web', { ports: [{ port: 80, targetPort: evil, name: evil, protocol: 'TCP' }] });
+    const target = pod('a', '10.1.0.2');
+    target.spec.containers = [{ name: 'compute', ports: [{ name: evil, containerPort: evil }] }];
+    assert.deepEqual(plan([hostile], [target, pod('b', evil)]).ports[0]?.endpoints, []);
+  });
+
+  test('never two with one address or one port of the machine, whatever they ask for', () => {
+    const wish = fc.record({
+      uid: fc.uuid(),
+      type: fc.constantFrom('ClusterIP', 'NodePort', 'LoadBalancer'),
+      clusterIP: fc.constantFrom(undefined, '', 'None', '10.77.0.0', '10.77.0.5', '10.77.0.255', '1.2.3.4', 'x'),
+      nodePort: fc.constantFrom(undefined, 0, -1, 1.5, 30_000, 30_001, 65_536),
+    });
+    fc.assert(
+      fc.property(fc.array(wish, { maxLength: 30 }), (wishes) => {
+        const services = wishes.map(({ uid, type, clusterIP, nodePort }, at) =>
+          service(
+            `s${at}`,
+            {
+              type,
+              ports: [{ port: 80, ...(nodePort !== undefined && { nodePort }) }],
+              ...(clusterIP !== undefined && { clusterIP }),
+            },
+            uid,
+          ),
+        );
+        const { ports } = plan(services);
+        const addresses = ports.map(({ address }) => address);
+        const nodePorts = ports.flatMap(({ nodePort }) => nodePort ?? []);
+        assert.equal(new Set(addresses).size, addresses.length);
+        assert.equal(new Set(nodePorts).size, nodePorts.length);
+        for (const address of addresses) assert.match(address, /^10\.77\.0\.([1-9]|[1-9]\d|1\d\d|2[0-4]\d|25[0-4])$/);
+        for (const port of nodePorts) assert.ok(port >= 30_000 && port <= 32_767);
+      }),
+    );
+  });
+});
+
+test('ports that programs of the machine have on the loopback address', () => {
+  const head = '  sl  local_address rem_address   st';
+  const row = (local: string, state: string) => `   0: ${local} 00000000:0000 ${state} 00000000:00000000`;
+  const tcp = [
+    head,
+    row('0100007F:7580', '0A'),
+    row('00000000:7581', '0A'),
+    row('0100007F:7582', '01'),
+    row('0200000A:7583', '0A'),
+  ];
+  const tcp6 = [row('00000000000000000000000000000000:7584', '0A'), row('0000000000000000FFFF00000100007F:7585', '0A')];
+  const found = listeningPorts([
+    { protocol: 'tcp', text: tcp.join('\n') },
+    { protocol: 'tcp', text: tcp6.join('\n') },
+    { protocol: 'udp', text: row('00000000:7586', '07') },
+  ]);
+  assert.deepEqual([...found.tcp], [30_080, 30_081, 30_084, 30_085]);
+  assert.deepEqual([...found.udp], [30_086]);
+});
