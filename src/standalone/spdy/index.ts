@@ -2,6 +2,4 @@
  * Owns: SPDY/3.1 as far as kubectl speaks it: frames, header blocks, streams of a client.
  * Must not know: what the streams are for, Kubernetes' objects, HTTP.
  */
-export { SpdyError } from './errors.ts';
-export { EmptyHeaderWriter, parseHeaders } from './header-block.ts';
 export { SpdySession, type SpdyStream } from './session.ts';
