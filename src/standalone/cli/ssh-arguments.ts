@@ -13,7 +13,7 @@ export interface SshOptionsWish {
 /** For ssh and scp alike. What the user has in ssh_config holds, too, unless it is said here. */
 export function sshOptions({ proxy, identity, knownHosts, wish }: SshOptionsWish): string[] {
   const options = [
-    `ProxyCommand=exec ${proxy.map((word) => plain(shellQuote(word))).join(' ')}`,
+    `ProxyCommand=${proxy.map((word) => plain(shellQuote(word))).join(' ')}`,
     // Not by -i, which looks for the file before it knows what a percent sign means.
     `IdentityFile=${quoted(identity)}`,
     `HostKeyAlias=${wish.name}.${wish.namespace}`,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
-import { mkdir, mkdtemp, rm, stat } from 'node:fs/promises';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { describe, test } from 'node:test';
@@ -65,31 +65,29 @@ describe('virt-node ssh and scp on the command line', () => {
   }
 });
 
-/** What the real client makes of the options. */
-function understood(options: readonly string[]): Map<string, string> {
-  const text = execFileSync('ssh', ['-G', '-F', '/dev/null', ...options, '--', 'vm'], { encoding: 'utf8' });
-  return new Map(text.split('\n').map((line) => [line.split(' ')[0] ?? '', line.slice(line.indexOf(' ') + 1)]));
-}
-
 test('OpenSSH reads a state directory with blanks, quotes and percent signs as it is written', async (t) => {
   const parent = await mkdtemp(path.join(tmpdir(), 'virt-key-'));
   t.after(() => rm(parent, { recursive: true, force: true }));
   const dir = path.join(parent, `it's a "%h"`);
   await mkdir(dir);
-  const options = sshOptions({
-    proxy: ['node', `${dir}/virt-node.js`, 'ssh-proxy', 'vm'],
-    identity: `${dir}/id`,
-    knownHosts: `${dir}/known`,
-    wish: vm,
+  const [proxy, identity, heard] = ['proxy', 'id', 'heard'].map((name) => path.join(dir, name)) as [
+    string,
+    string,
+    string,
+  ];
+  await writeFile(proxy, '#!/bin/sh\nprintf "%s\\n" "$@" >"$(dirname "$0")/heard"\n', { mode: 0o700 });
+  execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', identity]);
+  const words = ['ssh-proxy', 'vm', '--state-dir', dir];
+  const options = sshOptions({ proxy: [proxy, ...words], identity, knownHosts: path.join(dir, 'known'), wish: vm });
+  const ran = spawnSync('ssh', ['-F', '/dev/null', ...options, '-o', 'LogLevel=DEBUG1', '--', 'vm'], {
+    encoding: 'utf8',
   });
-  const seen = understood(options);
-  assert.equal(seen.get('identityfile')?.replaceAll('%%', '%'), `${dir}/id`);
-  assert.ok(seen.get('userknownhostsfile')?.includes(`it's a `), seen.get('userknownhostsfile'));
-  assert.equal(seen.get('hostkeyalias'), 'vm.n');
-  assert.equal(seen.get('stricthostkeychecking'), 'accept-new');
-  const shell = (seen.get('proxycommand') ?? '').replaceAll('%%', '%').replace('exec', 'printf "%s\\n"');
-  const words = execFileSync('sh', ['-c', shell], { encoding: 'utf8' }).trimEnd().split('\n');
-  assert.deepEqual(words, ['node', `${dir}/virt-node.js`, 'ssh-proxy', 'vm']);
+  const said =
+    ran.stderr + execFileSync('ssh', ['-G', '-F', '/dev/null', ...options, '--', 'vm'], { encoding: 'utf8' });
+  assert.equal(await readFile(heard, 'utf8'), words.map((word) => `${word}\n`).join(''), said);
+  assert.ok(said.includes(`identityfile ${identity.replaceAll('%', '%%')}\n`), said);
+  assert.match(said, /hostkeyalias vm\.n\n/);
+  assert.match(said, /stricthostkeychecking accept-new\n/);
 });
 
 test('what OpenSSH says becomes what to do', () => {
