@@ -302,7 +302,7 @@ async function logIn(command: Extract<Command, { command: 'ssh' | 'scp' }>): Pro
   const leave = onSignals(() => process.exit(130));
   const call: SshCall =
     command.command === 'ssh' ? await sshCall(paths, command, ssh, leave) : await scpCall(paths, command, ssh, leave);
-  const { code, said } = await runClient(call, process.stderr);
+  const { code, said } = await runClient(call, process.stderr, leave);
   process.exitCode = code;
   const advice = code === 0 ? undefined : sshAdvice(paths, command, said);
   if (advice !== undefined) note(advice);

@@ -228,12 +228,18 @@ const keptBytes = 8 * 1024;
 
 /**
  * Runs the OpenSSH client in this terminal. Gives its exit status, as a shell has it, and the end of what it said on standard error, which has been passed
- * on.
+ * on. `leave` ends it.
  */
-export function runClient({ program, args }: SshCall, errors: Writable): Promise<{ code: number; said: string }> {
+export function runClient(
+  { program, args }: SshCall,
+  errors: Writable,
+  leave: AbortSignal,
+): Promise<{ readonly code: number; readonly said: string }> {
   return new Promise((resolve, reject) => {
     const child = spawn(program, [...args], { stdio: ['inherit', 'inherit', 'pipe'] });
     let said = '';
+    const onLeave = () => child.kill('SIGTERM');
+    leave.addEventListener('abort', onLeave, { once: true });
     child.stderr.on('data', (piece: Buffer) => {
       said = `${said}${piece}`.slice(-keptBytes);
       errors.write(piece);
