@@ -29,7 +29,7 @@ import {
   VmiSync,
 } from './lifecycle/index.ts';
 import { LiveMigration } from './migration/index.ts';
-import { NicSync, type PodNetwork } from './network/index.ts';
+import { NicSync, type PodNetwork, unreachablePorts } from './network/index.ts';
 import { DomainNotifier, NotifyClient, watchPipe } from './notify/index.ts';
 import type { LauncherOptions } from './options.ts';
 import { existingDomain, type Hypervisor, type HypervisorEvent } from './ports.ts';
@@ -121,7 +121,8 @@ export class LauncherParts {
     const syncDisks: SyncDeps['syncDisks'] = (domain, vmi, converter) => disks.sync(domain, vmi, converter);
     const nics = new NicSync({ ...shared, network: deps.network });
     const syncNetwork: SyncDeps['syncNetwork'] = (domain, vmi, converter) => nics.sync(domain, vmi, converter);
-    this.sync = new VmiSync(named, { ...shared, prepare: deps.prepare, syncDisks, syncNetwork });
+    const onStarted = (vmi: VirtualMachineInstance) => this.#tellOfPorts(vmi);
+    this.sync = new VmiSync(named, { ...shared, prepare: deps.prepare, syncDisks, syncNetwork, onStarted });
     this.#poller = new GuestPoller({ ...named, intervals: flags }, { ...shared, store: this.#guest });
     this.#freezer = new GuestFreezer(shared);
     this.#access = new GuestAccess(named, { ...shared, freezer: this.#freezer, notifier: this.notifier });
@@ -227,6 +228,12 @@ export class LauncherParts {
         agentAnswer: (command) => this.#access.answer(command),
       },
     });
+  }
+
+  /** With user networking there are no devices that an agent made. */
+  #tellOfPorts(vmi: VirtualMachineInstance): void {
+    const message = this.#deps.network ? undefined : unreachablePorts(vmi);
+    if (message !== undefined) this.notifier.sendEvent({ reason: 'PortsNotPublished', type: 'Warning', message });
   }
 
   async #unlessMigrating(what: string, work: () => Promise<void>): Promise<void> {

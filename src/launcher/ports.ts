@@ -100,7 +100,7 @@ export type HypervisorListener = (event: HypervisorEvent) => void;
 
 /** A Kubernetes event that the agent records on the VMI (`HandleK8SEvent` of `pkg/virt-handler/notify-server/server.go`). */
 export interface LauncherEvent {
-  readonly reason: 'GuestPanicked' | 'IOerror' | 'GuestAgentPingFailed' | 'MigrationAdjusted';
+  readonly reason: 'GuestPanicked' | 'IOerror' | 'GuestAgentPingFailed' | 'MigrationAdjusted' | 'PortsNotPublished';
   readonly type: 'Warning' | 'Normal';
   readonly message: string;
 }

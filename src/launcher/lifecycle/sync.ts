@@ -18,6 +18,8 @@ export interface SyncDeps {
   readonly syncDisks: (domain: DomainRef, vmi: VirtualMachineInstance, options: ConverterOptions) => Promise<void>;
   /** Makes the network devices of a domain that runs those of its VMI. */
   readonly syncNetwork: (domain: DomainRef, vmi: VirtualMachineInstance, options: ConverterOptions) => Promise<void>;
+  /** The guest has just been started. */
+  readonly onStarted?: (vmi: VirtualMachineInstance) => void;
   readonly log: Logger;
 }
 
@@ -95,6 +97,7 @@ export class VmiSync {
     }
     metadata.record(hasRun);
     log.info({ paused }, 'domain started');
+    this.#deps.onStarted?.(vmi);
   }
 
   /** libvirt's own words are for the log: they name no field, and no cure. */

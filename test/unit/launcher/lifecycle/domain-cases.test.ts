@@ -20,7 +20,11 @@ const nothing = async () => undefined;
 
 function parts(
   hypervisor: MemoryHypervisor,
-  { syncDisks = nothing, syncNetwork = nothing }: Partial<Pick<SyncDeps, 'syncDisks' | 'syncNetwork'>> = {},
+  {
+    syncDisks = nothing,
+    syncNetwork = nothing,
+    ...more
+  }: Partial<Pick<SyncDeps, 'syncDisks' | 'syncNetwork' | 'onStarted'>> = {},
 ) {
   const lock = new DomainLock({ maxWaitMs: 1000 }, { clock: systemClock });
   const metadata = new MetadataCache({ file: '/dev/null/none' }, { log: silentLogger });
@@ -28,7 +32,7 @@ function parts(
   const prepare = async () => '<domain><name>default_small</name></domain>';
   const named = { domainName: 'default_small' };
   return {
-    sync: new VmiSync(named, { ...deps, prepare, syncDisks, syncNetwork }),
+    sync: new VmiSync(named, { ...deps, prepare, syncDisks, syncNetwork, ...more }),
     power: new PowerControl(named, deps),
     lock,
     metadata,
@@ -49,6 +53,13 @@ test('a start whose answer is lost while the guest runs does not undefine it; th
   await sync.sync(launcherVmi(), {});
   assert.equal(hypervisor.calls.filter((call) => call === 'define').length, 1);
   assert.equal(metadata.state.run.kind, 'has-run');
+});
+
+test('a start is told once, not each sync', async () => {
+  const told: string[] = [];
+  const { sync } = parts(new MemoryHypervisor(), { onStarted: ({ metadata }) => told.push(metadata.name) });
+  for (const _each of [1, 2]) await sync.sync(launcherVmi(), {});
+  assert.equal(told.length, 1);
 });
 
 test('a guest with an isolated emulator thread is started paused and resumed at once', async () => {
