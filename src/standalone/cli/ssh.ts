@@ -82,9 +82,9 @@ async function reach(
   if (program === undefined) {
     throw new NodeError('PROGRAM_MISSING', `${name} is missing: apt-get install openssh-client`);
   }
-  const identity = wish.identity === undefined ? await ownIdentity(paths) : await givenIdentity(wish.identity);
   const client = await connectToNode(paths);
   const vmi = await findVmi(client, wish.namespace, wish.name).finally(() => client.close());
+  const identity = wish.identity === undefined ? await ownIdentity(paths) : await givenIdentity(wish.identity);
   await untilServerAnswers(paths, wish, vmi, deps, signal);
   const knownHosts = await knownHostsOf(paths, wish, vmi.metadata.uid ?? '');
   const { stateDir } = paths;
