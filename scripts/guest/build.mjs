@@ -53,7 +53,7 @@ const lateModules = ['ext4'];
  */
 const lateFiles = {
   'dropbear-bin': { 'usr/sbin/dropbear': 'usr/sbin/dropbear' },
-  'openssh-sftp-server': { 'usr/lib/openssh/sftp-server': 'usr/lib/openssh/sftp-server' },
+  'openssh-sftp-server': { 'usr/lib/openssh/sftp-server': 'usr/lib/sftp-server' },
   libc6: {
     'lib/x86_64-linux-gnu/libc.so.6': 'lib/x86_64-linux-gnu/libc.so.6',
     'lib/x86_64-linux-gnu/ld-linux-x86-64.so.2': 'lib64/ld-linux-x86-64.so.2',
