@@ -1,7 +1,7 @@
 import { isRecord, sameJson } from '../../base/index.ts';
 import type { Admission } from '../api-type.ts';
 import { type FieldError, forbiddenField, invalidField } from '../errors.ts';
-import { type ApiObject, ensureObject, objectsAt } from '../object.ts';
+import { type ApiObject, at, ensureObject, objectsAt } from '../object.ts';
 import { validateService } from './service-rules.ts';
 
 export const namespaceFinalizer = 'kubernetes';
