@@ -8,7 +8,7 @@ export { ensureCertificates } from './certificates.ts';
 export { kubeconfigText, writeKubeconfig } from './kubeconfig.ts';
 export { lostWritesReason } from './lost-writes.ts';
 export type { ApiServerDeps, ApiServerOptions } from './options.ts';
-export { directoryPodLogs } from './pod-logs.ts';
+export { directoryPodLogs, type PodLogQuery } from './pod-logs.ts';
 export { ApiServer } from './server.ts';
 export type { Usage, UsageSample, UsageSource } from './usage.ts';
 export type {

@@ -1,7 +1,7 @@
 /**
  * Owns: probes and facts of this machine: does KVM really run guests, EFI firmware files, network devices of this network
  * namespace with their addresses, CPUs that a process may use, UDP sockets on one of them, paths without following links, plain files read, replaced as a whole, kept as
- * records or watched, files in memory, the process behind a Unix socket, descriptors that were inherited, network namespaces of other processes, mounts in the
+ * records or watched, logs kept from growing and when they grew, files in memory, the process behind a Unix socket, descriptors that were inherited, network namespaces of other processes, mounts in the
  * machine's namespace, threads for storage that may not answer, device rules of cgroups.
  * Must not know: KubeVirt, Kubernetes, VMIs, who asks.
  */
@@ -28,6 +28,8 @@ export { closeInheritedDescriptors } from './inherited-descriptors.ts';
 export { type KernelFigures, readKernelFigures } from './kernel-figures.ts';
 export { type KvmProbeResult, probeKvm } from './kvm-probe.ts';
 export { hasNetworkLink, type NetworkLink, readNetworkLinks } from './links.ts';
+export { LogKeeper, parseLogStart, rotateLog } from './log-keeper.ts';
+export { type LogTime, readLogTimes } from './log-times.ts';
 export { loadMemoryFiles } from './memory-file.ts';
 export { type HostMounts, KernelMounts } from './mounts/index.ts';
 export {

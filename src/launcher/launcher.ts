@@ -1,6 +1,6 @@
 import type { VirtualMachineInstance } from '../api/index.ts';
 import { type Clock, errorMessage, type Logger, systemClock } from '../base/index.ts';
-import { cpuSetOf } from '../host/index.ts';
+import { cpuSetOf, LogKeeper } from '../host/index.ts';
 import { CommandServer } from './cmd-server/index.ts';
 import {
   type CleanUp,
@@ -11,6 +11,7 @@ import {
   podPaths,
   type QemuUser,
   requireOwnPod,
+  serialLogOf,
   startLibvirt,
 } from './daemon/index.ts';
 import { findPluggedDisks } from './disks/index.ts';
@@ -47,6 +48,9 @@ export interface LauncherDeps {
 }
 
 const checkTimeoutMs = 15_000;
+/** Of the guest's serial log and of its older part; a UART writes less than half of it between two looks. */
+const maxSerialLogBytes = 2 * 2 ** 20;
+const serialLogPauseMs = 1_000;
 
 /** One virt-launcher: from an empty pod to the end of its VMI in upstream's order (`cmd/virt-launcher/virt-launcher.go`). */
 export class Launcher {
@@ -95,6 +99,7 @@ export class Launcher {
     this.#refuseWhatIsMissing();
     if (!flags.runAsNonroot) await requireOwnPod();
     await makePodDirectories(paths, qemuUser);
+    this.#keepSerialLog(serialLogOf(paths));
     if (flags.simulateCrash) throw new LauncherError('SETUP_FAILED', 'crash simulated on request');
 
     const choice = new HypervisorChoice({ flags, kvm: environment.kvm }, { log: this.#log });
@@ -162,6 +167,14 @@ export class Launcher {
         clock: this.#clock,
       },
     );
+  }
+
+  /** Without virtlogd nobody else does: a chatty guest would fill the node's disk. */
+  #keepSerialLog(file: string): void {
+    const limits = { maxBytes: maxSerialLogBytes, pauseMs: serialLogPauseMs, counts: true };
+    const keeper = new LogKeeper(limits, { clock: this.#clock, log: this.#log });
+    this.#cleanUps.push({ what: 'serial log', run: () => keeper.forgetAll() });
+    keeper.keep(file);
   }
 
   async #startServing(paths: PodPaths, parts: LauncherParts): Promise<void> {

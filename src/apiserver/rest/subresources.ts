@@ -57,8 +57,11 @@ async function serveLog(...[context, path, call, , response]: Parameters<Serve>)
   const { query } = call;
   const { object } = context.reader.get(path.type, targetOf(path));
   if (!context.podLogs) throw new ApiError('NOT_IMPLEMENTED', 'this server was started without a source of pod logs');
-  if (isSet(query.previous)) throw badRequest('previous is not supported: only the present container has a log here');
   const container = containerOf(object, query.container);
+  if (isSet(query.previous)) {
+    // No container is started a second time: the pods of this node have restartPolicy Never.
+    throw badRequest(`previous terminated container "${container}" in pod "${object.metadata.name}" not found`);
+  }
   const logQuery = {
     namespace: path.namespace ?? '',
     pod: object.metadata.name,
@@ -67,6 +70,8 @@ async function serveLog(...[context, path, call, , response]: Parameters<Serve>)
     follow: isSet(query.follow),
     tailLines: wholeNumber('tailLines', query.tailLines),
     limitBytes: wholeNumber('limitBytes', query.limitBytes),
+    sinceMs: sinceMsOf(query, context.clock.now()),
+    timestamps: isSet(query.timestamps),
   };
   const ended = new AbortController();
   response.on('close', () => ended.abort());
@@ -88,6 +93,18 @@ function wholeNumber(name: string, value: string | undefined): number | undefine
   if (value === undefined || value === '') return undefined;
   if (/^\d{1,12}$/.test(value)) return Number(value);
   throw badRequest(`Invalid value: "${value}": ${name} must be a whole number`);
+}
+
+function sinceMsOf({ sinceSeconds, sinceTime }: ResourceCall['query'], now: Date): number | undefined {
+  if (sinceSeconds && sinceTime) throw badRequest('at most one of `sinceTime` or `sinceSeconds` may be specified');
+  if (sinceTime) {
+    const atMs = Date.parse(sinceTime);
+    if (Number.isNaN(atMs)) throw badRequest(`Invalid value: "${sinceTime}": sinceTime must be a time as of RFC 3339`);
+    return atMs;
+  }
+  const seconds = wholeNumber('sinceSeconds', sinceSeconds);
+  if (seconds === 0) throw badRequest('Invalid value: 0: sinceSeconds must be greater than 0');
+  return seconds === undefined ? undefined : now.getTime() - seconds * 1000;
 }
 
 function containerOf(pod: ApiObject, asked: string | undefined): string {

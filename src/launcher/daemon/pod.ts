@@ -67,15 +67,18 @@ export async function makePodDirectories(paths: PodPaths, owner: QemuUser | unde
   await makeDirectory(disks.emptyDiskDir, 0o755, owner);
   await makeDirectory(path.dirname(paths.libvirt.qemuConfFile), 0o755);
   await makeDirectory(paths.libvirt.runDir, 0o755);
-  if (owner) await makeSerialLog(paths, owner);
+  await makeSerialLog(paths, owner);
 }
 
-/** The guest-console-log container reads it. */
-async function makeSerialLog(paths: PodPaths, owner: QemuUser): Promise<void> {
-  const file = path.join(paths.vmiDir, 'virt-serial0-log');
-  const handle = await open(file, 'a', 0o640);
+/** What the guest writes to its serial console, where its VMI wants that (logSerialConsole): the guest-console-log container reads it. */
+export function serialLogOf({ vmiDir }: Pick<PodPaths, 'vmiDir'>): string {
+  return path.join(vmiDir, 'virt-serial0-log');
+}
+
+async function makeSerialLog(paths: PodPaths, owner: QemuUser | undefined): Promise<void> {
+  const handle = await open(serialLogOf(paths), 'a', 0o640);
   try {
-    await handle.chown(owner.uid, owner.gid);
+    if (owner) await handle.chown(owner.uid, owner.gid);
   } finally {
     await handle.close();
   }

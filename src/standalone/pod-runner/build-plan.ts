@@ -18,17 +18,20 @@ export interface PlanOptions {
 const envName = /^[A-Za-z_][A-Za-z0-9_.-]{0,252}$/;
 const basePath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 
-/** Prepares the pod's volumes and says how its one container is run. Throws NodeError as `prepareVolumes`. */
+/**
+ * Prepares the pod's volumes and says how its one container is run, and what runs beside it: its guest's log. `logFile` by the name of a
+ * container. Throws NodeError as `prepareVolumes`.
+ */
 export async function buildPlan(
   pod: Pod,
   podDir: string,
-  logFile: string,
+  logFile: (container: string) => string,
   options: PlanOptions,
   deps: VolumeDeps & { readonly networks: Pick<PodNetworks, 'join'> },
 ): Promise<SandboxPlan> {
   const [container, ...others] = pod.spec.containers;
   if (!container) throw new NodeError('POD_INVALID', 'the pod has no container');
-  const helpers = (pod.spec.initContainers ?? []).filter((init) => !isForKubelet(init));
+  const helpers = (pod.spec.initContainers ?? []).filter((init) => !isForKubelet(init) && !isGuestLog(init));
   const unknown = [...others, ...helpers].map(({ name }) => name);
   if (unknown.length > 0) {
     throw new NodeError(
@@ -37,6 +40,10 @@ export async function buildPlan(
     );
   }
   const argv = programOf(container, options.programs);
+  const beside = (pod.spec.initContainers ?? []).filter(isGuestLog).map((each) => ({
+    argv: programOf(each, options.programs),
+    logFile: logFile(each.name),
+  }));
   const mounts = await prepareVolumes(pod, container, podDir, deps);
   const devices = await prepareDevices(pod, container, deps);
   const { uid = '', namespace = 'default', name } = pod.metadata;
@@ -57,7 +64,8 @@ export async function buildPlan(
     ...(devices.length > 0 && { devices }),
     ...(network && { network }),
     kvm: options.kvm,
-    logFile,
+    logFile: logFile(container.name),
+    ...(beside.length > 0 && { beside }),
   };
 }
 
@@ -74,9 +82,13 @@ function adviceFor(containers: readonly string[]): string {
   return ': remove ImageVolume from developerConfiguration.disabledFeatureGates of the KubeVirt object';
 }
 
-/** Runs a container disk image only so that a kubelet reports the image's digest, or shows a file of the node's own as a log. */
+/** Shows what the guest writes to its serial console as its own log. */
+export function isGuestLog({ command, restartPolicy }: Container): boolean {
+  return command?.[0] === '/usr/bin/virt-tail' && restartPolicy === 'Always';
+}
+
+/** Runs a container disk image only so that a kubelet reports the image's digest. */
 function isForKubelet(container: Container): boolean {
-  if (container.command?.[0] === '/usr/bin/virt-tail') return true;
   return [...(container.command ?? []), ...(container.args ?? [])].includes('--no-op');
 }
 

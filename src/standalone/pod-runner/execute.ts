@@ -1,15 +1,15 @@
 import { rm } from 'node:fs/promises';
 import path from 'node:path';
+import type { LogKeeper } from '../../host/index.ts';
 import type { Executors, ObjectEvent, Outcome, Step, StepContext } from '../../reconcile/index.ts';
 import { NodeError } from '../errors.ts';
-import { buildPlan, type PlanOptions } from './build-plan.ts';
+import { buildPlan, isGuestLog, type PlanOptions } from './build-plan.ts';
 import type { ClaimDirectories } from './claims.ts';
 import type { PodStepArgs } from './decide.ts';
 import type { HostDisks } from './host-disks.ts';
 import type { ImageStore } from './images.ts';
 import type { PodMemory } from './memory.ts';
 import type { PodObservation } from './observe.ts';
-import type { LogKeeper } from './pod-log.ts';
 import type { PodNetworks, PodSource } from './ports.ts';
 import type { Sandboxes } from './sandbox.ts';
 import { type StatusDeps, writePodStatus } from './status.ts';
@@ -43,7 +43,7 @@ export const executors: Executors<PodStepArgs, ExecuteContext> = {
     return done;
   },
   rotateLog: async (_step, { observation, deps }) => {
-    deps.logs.keep(deps.logFile(observation.uid));
+    for (const name of logNames(observation)) deps.logs.keep(deps.logFile(observation.uid, name));
     return done;
   },
   releaseDisks: async (_step, { observation, deps }) => {
@@ -54,8 +54,9 @@ export const executors: Executors<PodStepArgs, ExecuteContext> = {
   removeFiles: async (_step, { observation: { uid }, deps }) => {
     await deps.sandboxes.remove(uid);
     await deps.networks.release(uid);
-    deps.logs.forget(deps.logFile(uid));
-    await rm(path.dirname(deps.logFile(uid)), { recursive: true, force: true });
+    const dir = path.dirname(deps.logFile(uid));
+    deps.logs.forgetBelow(dir);
+    await rm(dir, { recursive: true, force: true });
     return done;
   },
   deletePod: async ({ pod }, { deps }) => {
@@ -64,6 +65,13 @@ export const executors: Executors<PodStepArgs, ExecuteContext> = {
   },
 };
 
+/** Containers of the pod that write a log here. */
+function logNames(observation: PodObservation): string[] {
+  if (observation.kind === 'orphan') return [];
+  const { containers, initContainers = [] } = observation.pod.spec;
+  return [...containers.slice(0, 1), ...initContainers.filter(isGuestLog)].map(({ name }) => name);
+}
+
 async function startSandbox(
   { pod }: Step<PodStepArgs, 'startSandbox'>,
   { observation: { uid }, memory, deps }: ExecuteContext,
@@ -71,7 +79,8 @@ async function startSandbox(
   const { pods, sandboxes, images, hostDisks, claims, networks, plan, logFile, watch, retryMs } = deps;
   try {
     const parts = { images, objects: pods, hostDisks, claims, networks };
-    await sandboxes.start(await buildPlan(pod, sandboxes.podDir(uid), logFile(uid), plan, parts));
+    const logOf = (container: string) => logFile(uid, container);
+    await sandboxes.start(await buildPlan(pod, sandboxes.podDir(uid), logOf, plan, parts));
   } catch (error) {
     if (!(error instanceof NodeError)) throw error;
     memory.obstacle = { reason: waitingReason(error), message: error.message };

@@ -19,4 +19,5 @@ export * from './sandbox.ts';
 export type * from './sandbox-plan.ts';
 export * from './sandbox-script.ts';
 export { shellQuote } from './shell-quote.ts';
+export { virtTail } from './virt-tail.ts';
 export { prepareVolumes } from './volumes.ts';

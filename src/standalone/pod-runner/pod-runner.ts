@@ -3,6 +3,7 @@ import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import type { ExplainFacts, Pod } from '../../api/index.ts';
 import { type Clock, type Component, type Logger, sleep, systemClock } from '../../base/index.ts';
+import { LogKeeper } from '../../host/index.ts';
 import { factsParts, type ReconcileParts, Reconciler, runPlan, stepErrorOf } from '../../reconcile/index.ts';
 import type { PlanOptions } from './build-plan.ts';
 import type { ClaimDirectories } from './claims.ts';
@@ -12,7 +13,6 @@ import type { HostDisks } from './host-disks.ts';
 import type { ImageStore } from './images.ts';
 import { PodMemories } from './memory.ts';
 import { observePod, type PodObservation } from './observe.ts';
-import { LogKeeper } from './pod-log.ts';
 import type { PodNetworks, PodSource } from './ports.ts';
 import type { Sandboxes } from './sandbox.ts';
 import { writeStatus } from './status.ts';
@@ -64,14 +64,14 @@ export class PodRunner implements Component {
   constructor(options: PodRunnerOptions, { clock = systemClock, random = Math.random, ...deps }: PodRunnerDeps) {
     this.#deps = { ...deps, clock };
     this.#isDraining = options.isDraining ?? false;
-    this.#logs = new LogKeeper({}, { clock, log: deps.log });
+    this.#logs = new LogKeeper({ notesTimes: true }, { clock, log: deps.log });
     this.#executeDeps = {
       ...deps,
       logs: this.#logs,
       plan: options,
       hostIp: options.hostIp,
       retryMs: options.retryMs ?? 5_000,
-      logFile: (uid) => path.join(options.podLogsDir, uid, 'compute.log'),
+      logFile: (uid, container = 'compute') => path.join(options.podLogsDir, uid, `${path.basename(container)}.log`),
       watch: (uid) => this.#watch(uid),
     };
     this.#reconciler = new Reconciler({ concurrency: 8, ...failing }, this.#parts(), { clock, random, log: deps.log });

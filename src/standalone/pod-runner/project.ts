@@ -10,6 +10,7 @@ import {
   transitionTime,
 } from '../../api/index.ts';
 import { rfc3339, sameJson } from '../../base/index.ts';
+import { isGuestLog } from './build-plan.ts';
 import type { SandboxState } from './sandbox.ts';
 
 /** Why a container has not been started. */
@@ -48,7 +49,9 @@ export function projectPodStatus(pod: Pod, view: PodView): PodStatus {
     startTime: pod.status?.startTime ?? rfc3339(new Date(startedAtMs)),
     conditions: conditions(pod, isUp, phase !== undefined, view.now),
     ...(pod.spec.initContainers?.length && {
-      initContainerStatuses: pod.spec.initContainers.map((container) => doneStatus(container, isUp || Boolean(phase))),
+      initContainerStatuses: pod.spec.initContainers.map((container) =>
+        isGuestLog(container) ? sideStatus(pod, container, state) : doneStatus(container, isUp || Boolean(phase)),
+      ),
     }),
     containerStatuses: pod.spec.containers.slice(0, 1).map((container) => status(pod, container, state)),
     qosClass: pod.status?.qosClass ?? 'Burstable',
@@ -110,6 +113,21 @@ function status(pod: Pod, container: Container, state: ContainerState): Containe
     imageID: hasRun ? image : '',
     ...(hasRun && { containerID: `virt-node://${pod.metadata.uid ?? ''}` }),
   };
+}
+
+/** It begins and ends with the pod. */
+function sideStatus(pod: Pod, container: Container, state: ContainerState): ContainerStatus {
+  const { waiting, running, terminated } = state;
+  if (waiting) return status(pod, container, { waiting: { reason: 'PodInitializing' } });
+  if (running) return status(pod, container, { running });
+  const { startedAt, finishedAt } = terminated ?? {};
+  const ended = {
+    exitCode: 0,
+    reason: 'Completed',
+    ...(startedAt && { startedAt }),
+    ...(finishedAt && { finishedAt }),
+  };
+  return status(pod, container, { terminated: ended });
 }
 
 /** Init containers here only exist to tell an image's digest; there is nothing to run. */

@@ -32,6 +32,13 @@ export interface SandboxNetwork {
   readonly search: readonly string[];
 }
 
+/** A program beside that of the pod. Nothing waits for it: it ends with the pod. */
+export interface SideProgram {
+  readonly argv: readonly string[];
+  /** stdout and stderr, appended. */
+  readonly logFile: string;
+}
+
 export interface SandboxPlan {
   readonly uid: string;
   readonly namespace: string;
@@ -47,4 +54,5 @@ export interface SandboxPlan {
   readonly network?: SandboxNetwork;
   /** stdout and stderr, appended. */
   readonly logFile: string;
+  readonly beside?: readonly SideProgram[];
 }

@@ -84,7 +84,11 @@ ${recordIdentity}
 ${askedToEnd}
 record pid1 || die 'process 1 cannot be recorded, so nobody could end it: is the disk full?'
 ${plan.network ? `${networkLines(plan.network)}\n` : ''}${rootLines(plan, programs)}
-([ ! -e ${askedFile} ] || exit ${askedBeforeProgram}; cd / && exec ${programWords(plan)}) 9>&- &
+${sideLines(plan)}([ ! -e ${askedFile} ] || exit ${askedBeforeProgram}; cd / && exec ${programWords(plan.argv, plan.env)}) ${sideLogs(
+    plan,
+  )
+    .map((fd) => `${fd}>&- `)
+    .join('')}9>&- &
 child=$!
 [ -z "$asked" ] || kill -TERM "$child" 2>/dev/null
 while :; do
@@ -98,8 +102,26 @@ finish "$code"
 `;
 }
 
+/** Descriptors of their logs, below those that the scripts have for themselves. */
+export function sideLogs({ beside = [] }: Pick<SandboxPlan, 'beside'>): number[] {
+  return beside.map((_, index) => 3 + index);
+}
+
+const sideEnvironment = { PATH: '/usr/sbin:/usr/bin:/sbin:/bin' };
+
+/** They end with process 1; nothing is passed on to them, and nothing asks how they ended. */
+function sideLines(plan: SandboxPlan): string {
+  const fds = sideLogs(plan);
+  const closed = fds.map((fd) => ` ${fd}>&-`).join('');
+  const lines = (plan.beside ?? []).map(
+    ({ argv }, index) =>
+      `(cd / && exec ${programWords(argv, sideEnvironment)}) </dev/null >&${fds[index]} 2>&1${closed} 9>&- &\n`,
+  );
+  return lines.join('');
+}
+
 /** The pod's environment is its program's alone: this shell and its tools must not obey it. */
-function programWords({ argv, env }: SandboxPlan): string {
+function programWords(argv: SandboxPlan['argv'], env: SandboxPlan['env']): string {
   const bounds = `--bounding-set=-all,${capabilities.map((name) => `+${name}`).join(',')}`;
   const variables = Object.entries(env).map(([name, value]) => shellQuote(`${name}=${value}`));
   return [

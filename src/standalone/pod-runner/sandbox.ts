@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { type FSWatcher, watch } from 'node:fs';
-import { chmod, mkdir, open, readdir, readFile, rm, rmdir, stat, writeFile } from 'node:fs/promises';
+import { chmod, type FileHandle, mkdir, open, readdir, readFile, rm, rmdir, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { errorCode, errorMessage, sleep } from '../../base/index.ts';
 import { NodeError } from '../errors.ts';
@@ -64,14 +64,18 @@ export class Sandboxes {
   async start(plan: SandboxPlan): Promise<void> {
     if ((await this.inspect(plan.uid)).kind !== 'none') return;
     const dir = await this.#prepare(plan);
-    await mkdir(path.dirname(plan.logFile), { recursive: true, mode: 0o700 });
-    const log = await open(plan.logFile, 'a', 0o600);
+    const logs: FileHandle[] = [];
     try {
+      for (const { logFile } of [plan, ...(plan.beside ?? [])]) {
+        await mkdir(path.dirname(logFile), { recursive: true, mode: 0o700 });
+        logs.push(await open(logFile, 'a', 0o600));
+      }
+      const [out, ...beside] = logs.map(({ fd }) => fd);
       const child = spawn('/bin/sh', [path.join(dir, 'shim.sh'), dir], {
         cwd: '/',
         detached: true,
         env: shimEnv,
-        stdio: ['ignore', log.fd, log.fd],
+        stdio: ['ignore', out, out, ...beside],
       });
       await new Promise<void>((resolve, reject) => {
         child.once('spawn', resolve);
@@ -81,7 +85,7 @@ export class Sandboxes {
       });
       child.unref();
     } finally {
-      await log.close();
+      for (const log of logs) await log.close();
     }
   }
 

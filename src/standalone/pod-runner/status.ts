@@ -13,7 +13,8 @@ export interface StatusDeps {
   readonly sandboxes: Pick<Sandboxes, 'inspect'>;
   readonly networks: Pick<PodNetworks, 'addressesOf'>;
   readonly hostIp: string;
-  readonly logFile: (uid: string) => string;
+  /** Of the container `compute` unless another one is named. */
+  readonly logFile: (uid: string, container?: string) => string;
   /** Reconciles the pod when something of its sandbox changes. */
   readonly watch: (uid: string) => void;
 }

@@ -16,6 +16,7 @@ import {
   type Sandboxes,
   shareMounts,
   unshareMounts,
+  virtTail,
 } from '../pod-runner/index.ts';
 import { freePort } from './free-port.ts';
 import { askLivez } from './health-watch.ts';
@@ -23,7 +24,7 @@ import type { KvmSupport } from './kvm.ts';
 import type { StandaloneNodeOptions } from './node-options.ts';
 import type { NodePrograms } from './node-programs.ts';
 
-/** In attachment pods: their program needs no right at all. */
+/** For programs that need no right at all: in attachment pods, and beside launchers. */
 const asQemuUser = [
   'setpriv',
   '--reuid=107',
@@ -154,6 +155,7 @@ export class NodeMember {
         podLogsDir: paths.podLogsDir,
         programs: {
           '/usr/bin/virt-launcher-monitor': programs['virt-launcher'],
+          '/usr/bin/virt-tail': [...asQemuUser, ...virtTail],
           '/usr/bin/container-disk': [...asQemuUser, ...programs['container-disk']],
         },
         env: { VIRT_LAUNCHER_KVM: kvm },

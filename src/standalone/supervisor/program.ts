@@ -9,9 +9,9 @@ import {
   type Logger,
   systemClock,
 } from '../../base/index.ts';
+import { rotateLog } from '../../host/index.ts';
 import { NodeError } from '../errors.ts';
 import { readIfThere, writeFileAtomic } from '../files.ts';
-import { rotateLog } from '../pod-runner/index.ts';
 import {
   formatIdentity,
   identifyProcess,

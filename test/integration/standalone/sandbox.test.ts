@@ -1,7 +1,19 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { lstat, mkdir, mkdtemp, readFile, rename, rm, stat, symlink, writeFile } from 'node:fs/promises';
+import {
+  appendFile,
+  lstat,
+  mkdir,
+  mkdtemp,
+  readFile,
+  rename,
+  rm,
+  stat,
+  symlink,
+  truncate,
+  writeFile,
+} from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
@@ -18,7 +30,9 @@ import {
   shareMounts,
   signalProcess,
   unshareMounts,
+  virtTail,
 } from '../../../src/standalone/index.ts';
+import { eventually } from '../../fixtures/eventually.ts';
 
 const execute = promisify(execFile);
 const needsRoot = process.getuid?.() === 0 ? false : 'sandboxes mount: this test needs root';
@@ -149,6 +163,26 @@ describe('pod sandbox', { skip: needsRoot }, () => {
     await settled('follows');
     await unshareMounts(podsDir);
     assert.deepEqual(await mountsBelow(dir), [], 'nothing is left on the machine');
+  });
+
+  test('a program beside it has a log of its own: that of a file that is yet to come, and begins anew when that is cut', async () => {
+    const script =
+      '[ ! -e /proc/self/fd/3 ] || echo open; sleep 0.3; printf "one\\033[1m\\n" >/run/kubevirt/serial; echo up >/run/kubevirt/up; while :; do sleep 0.05; done';
+    const sideLog = path.join(dir, 'logs/beside/guest-console-log.log');
+    const argv = [...virtTail, '--logfile', '/run/kubevirt/serial'];
+    await sandboxes.start(await plan('beside', script, { beside: [{ argv, logFile: sideLog }] }));
+    await untilFile(fileOf('beside', 'up'));
+    const said = () => readFile(sideLog, 'utf8');
+    await eventually(async () => assert.equal(await said(), 'one\u001b[1m\n'), 5_000);
+    await appendFile(fileOf('beside', 'serial'), 'two\n');
+    await eventually(async () => assert.equal(await said(), 'one\u001b[1m\ntwo\n'), 5_000);
+    await truncate(fileOf('beside', 'serial'), 0);
+    await appendFile(fileOf('beside', 'serial'), 'three\n');
+    await eventually(async () => assert.match(await said(), /two\nthree\n$/), 5_000);
+    await until('beside', 'running');
+    await sandboxes.terminate('beside');
+    await settled('beside');
+    assert.doesNotMatch(await log('beside'), /one|two|three|open/);
   });
 
   test('SIGTERM reaches the program, which may take its time and choose the exit code', async () => {

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
-import { mkdir, mkdtemp, rm, truncate, writeFile } from 'node:fs/promises';
+import { appendFile, mkdir, mkdtemp, rm, truncate, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, test } from 'node:test';
-import { directoryPodLogs } from '../../../src/apiserver/index.ts';
+import { directoryPodLogs, type PodLogQuery } from '../../../src/apiserver/index.ts';
+import { noteTime, readLogTimes } from '../../../src/host/log-times.ts';
 import { descriptorsOf } from '../../fixtures/descriptors.ts';
 import { eventually } from '../../fixtures/eventually.ts';
 
@@ -19,14 +20,15 @@ afterEach(() => rm(dir, { recursive: true, force: true }));
 
 const never = new AbortController().signal;
 
-function read(tailLines: number | undefined, signal = never) {
+function read(tailLines: number | undefined, signal = never, more: Partial<PodLogQuery> = {}) {
   const which = { namespace: 'n', pod: 'p', uid: 'uid-1', container: 'compute' };
-  return directoryPodLogs(dir).read({ ...which, follow: false, tailLines, limitBytes: undefined }, signal);
+  const whole = { follow: false, limitBytes: undefined, sinceMs: undefined, timestamps: false };
+  return directoryPodLogs(dir).read({ ...which, ...whole, tailLines, ...more }, signal);
 }
 
-async function text(tailLines: number | undefined): Promise<string> {
+async function text(tailLines: number | undefined, more: Partial<PodLogQuery> = {}): Promise<string> {
   const chunks: Buffer[] = [];
-  for await (const chunk of (await read(tailLines)) ?? []) chunks.push(chunk as Buffer);
+  for await (const chunk of (await read(tailLines, never, more)) ?? []) chunks.push(chunk as Buffer);
   return Buffer.concat(chunks).toString();
 }
 
@@ -64,6 +66,70 @@ describe('the last lines of a log', () => {
     stream?.destroy();
     await eventually(async () => assert.equal(descriptorsOf(process.pid).all, before), 5_000);
   });
+});
+
+describe('the times of a log', () => {
+  const at = (second: number) => new Date(Date.UTC(2026, 10, 25, 12, 0, second));
+  const grow = async (added: string, second: number) => {
+    await appendFile(file, added);
+    await noteTime(file, at(second).getTime());
+    await utimes(file, at(second), at(second));
+  };
+  beforeEach(async () => {
+    await grow('first\nsecond\nthi', 1);
+    await grow('rd\n', 10);
+    await grow('fourth\n', 20);
+  });
+
+  test('are those at which their lines were whole, as kubelets write them', async () => {
+    const stamp = (second: string) => `2026-11-25T12:00:${second}.000000000Z`;
+    const whole = [`${stamp('01')} first`, `${stamp('01')} second`, `${stamp('10')} third`, `${stamp('20')} fourth`];
+    assert.equal(await text(undefined, { timestamps: true }), `${whole.join('\n')}\n`);
+    assert.equal(await text(1, { timestamps: true }), `${whole[3]}\n`);
+    assert.equal((await text(undefined, { timestamps: true, limitBytes: 40 })).length, 40);
+  });
+
+  test('say which lines are of a time or later, each as a whole', async () => {
+    const since = (second: number, tail?: number) => text(tail, { sinceMs: at(second).getTime() });
+    assert.equal(await since(0), 'first\nsecond\nthird\nfourth\n');
+    assert.equal(await since(1), 'first\nsecond\nthird\nfourth\n');
+    assert.equal(await since(5), 'third\nfourth\n');
+    assert.equal(await since(15), 'fourth\n');
+    assert.equal(await since(15, 3), 'fourth\n');
+    assert.equal(await since(5, 1), 'fourth\n');
+    assert.equal(await since(21), '');
+  });
+
+  test('begin anew with the log, are a second apart, and stay few', async () => {
+    await writeFile(file, '');
+    await grow('anew\n', 30);
+    assert.equal(await text(undefined, { timestamps: true }), '2026-11-25T12:00:30.000000000Z anew\n');
+    const many = Array.from({ length: 10_000 }, (_, index) => `${index} ${at(index).getTime()}\n`);
+    await writeFile(`${file}.times`, many.join(''));
+    await writeFile(file, 'x'.repeat(20_000));
+    await noteTime(file, at(10_000).getTime());
+    const noted = await readLogTimes(file);
+    assert.deepEqual([noted.length, noted[0]?.bytes], [5_001, 1]);
+    assert.deepEqual(noted.at(-1), { bytes: 20_000, atMs: at(10_000).getTime() });
+    await appendFile(file, 'y');
+    await noteTime(file, at(10_000).getTime() + 999);
+    assert.deepEqual(await readLogTimes(file), noted);
+  });
+});
+
+test('a log that is followed goes on when it begins anew', async () => {
+  await writeFile(file, lines(1, 100));
+  const ended = new AbortController();
+  const stream = await read(undefined, ended.signal, { follow: true });
+  let seen = '';
+  stream?.on('data', (chunk: Buffer) => {
+    seen += chunk;
+  });
+  await eventually(() => assert.equal(seen, lines(1, 100)), 5_000);
+  await truncate(file, 0);
+  await appendFile(file, 'anew\n');
+  await eventually(() => assert.equal(seen, `${lines(1, 100)}anew\n`), 5_000);
+  ended.abort();
 });
 
 async function empty(): Promise<string> {

@@ -11,7 +11,7 @@ const podOf = (...names: string[]) =>
   ({ metadata: { name: 'p' }, spec: { containers: names.map((name) => ({ name })) } }) as unknown as Pod;
 
 test('a pod with side containers is refused before anything of it is prepared, with what to use instead', async () => {
-  const plan = buildPlan(podOf('compute', 'virtiofs-share'), '/pods/p', '/log', options, {} as never);
+  const plan = buildPlan(podOf('compute', 'virtiofs-share'), '/pods/p', () => '/log', options, {} as never);
   await assert.rejects(plan, {
     code: 'UNSUPPORTED',
     message:
@@ -28,13 +28,37 @@ test('the program of an attachment pod is run without the shell that upstream pu
   const deps = { networks: { join: async () => undefined } };
   const podDir = await mkdtemp(path.join(tmpdir(), 'plan-'));
   try {
-    const { argv } = await buildPlan(pod, podDir, '/log', { ...options, programs }, deps as never);
+    const { argv } = await buildPlan(pod, podDir, () => '/log', { ...options, programs }, deps as never);
     assert.deepEqual(argv, ['node', 'container-disk.js', '--copy-path', '/path/hp']);
     Object.assign(container ?? {}, { command: ['/bin/sh', '-c', 'cat /etc/passwd'] });
-    await assert.rejects(buildPlan(pod, podDir, '/log', { ...options, programs }, deps as never), {
-      code: 'UNSUPPORTED',
-      message: '"cat" is no program of this node; it runs /usr/bin/container-disk',
-    });
+    await assert.rejects(
+      buildPlan(pod, podDir, () => '/log', { ...options, programs }, deps as never),
+      {
+        code: 'UNSUPPORTED',
+        message: '"cat" is no program of this node; it runs /usr/bin/container-disk',
+      },
+    );
+  } finally {
+    await rm(podDir, { recursive: true });
+  }
+});
+
+test('the log of the guest is shown by a program beside the launcher, with a log of its own; without the wish for it there is none', async () => {
+  const programs = { '/usr/bin/launcher': ['node', 'launcher.js'], '/usr/bin/virt-tail': ['tail-it'] };
+  const pod = podOf('compute');
+  Object.assign(pod.spec.containers[0] ?? {}, { command: ['/usr/bin/launcher'] });
+  const deps = { networks: { join: async () => undefined } };
+  const podDir = await mkdtemp(path.join(tmpdir(), 'plan-'));
+  const planned = () => buildPlan(pod, podDir, (name) => `/log/${name}`, { ...options, programs }, deps as never);
+  try {
+    assert.deepEqual([(await planned()).beside, (await planned()).logFile], [undefined, '/log/compute']);
+    const tail = { command: ['/usr/bin/virt-tail'], args: ['--logfile', '/x'], restartPolicy: 'Always' } as const;
+    pod.spec.initContainers = [
+      { name: 'guest-console-log', ...tail, command: [...tail.command], args: [...tail.args] },
+      { name: 'volumeroot', args: ['--no-op'] },
+    ];
+    const { beside } = await planned();
+    assert.deepEqual(beside, [{ argv: ['tail-it', '--logfile', '/x'], logFile: '/log/guest-console-log' }]);
   } finally {
     await rm(podDir, { recursive: true });
   }

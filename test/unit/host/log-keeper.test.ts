@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
-import { appendFile, mkdtemp, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises';
+import { appendFile, mkdtemp, readFile, rm, stat, symlink, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { silentLogger, systemClock } from '../../../src/base/index.ts';
-import { LogKeeper, rotateLog } from '../../../src/standalone/pod-runner/pod-log.ts';
+import { LogKeeper, parseLogStart, rotateLog } from '../../../src/host/index.ts';
 import { eventually, stays } from '../../fixtures/eventually.ts';
 
 describe('the log of a pod', () => {
@@ -20,21 +20,21 @@ describe('the log of a pod', () => {
 
   test('begins anew above its limit, and its last part is kept', async () => {
     await writeFile(log, '0123456789');
-    await rotateLog(log, 10);
+    await rotateLog(log, { maxBytes: 10 });
     await assert.rejects(older(), { code: 'ENOENT' });
     await appendFile(log, 'ab');
-    await rotateLog(log, 10);
+    await rotateLog(log, { maxBytes: 10 });
     assert.equal(await older(), '23456789ab');
     assert.equal((await stat(log)).size, 0);
     await appendFile(log, 'next part of it');
-    await rotateLog(log, 10);
+    await rotateLog(log, { maxBytes: 10 });
     assert.equal(await older(), 'part of it');
   });
 
   test('that its pod made terabytes long takes no more room and time than its limit', async () => {
     await writeFile(log, 'text');
     await truncate(log, 2 ** 42);
-    await rotateLog(log, 1_000);
+    await rotateLog(log, { maxBytes: 1_000 });
     assert.equal((await stat(`${log}.1`)).size, 1_000);
     assert.equal((await stat(log)).size, 0);
   });
@@ -52,6 +52,28 @@ describe('the log of a pod', () => {
     keeper.forgetAll();
     await appendFile(log, 'd'.repeat(5_000));
     await stays(async () => assert.equal((await stat(log)).size, 5_000), 300);
+  });
+
+  test('is not looked for through a link, nor its older part written through one', async () => {
+    const other = path.join(dir, 'other');
+    await writeFile(other, 'a'.repeat(50));
+    await symlink(other, log);
+    await assert.rejects(rotateLog(log, { maxBytes: 10 }), { code: 'ELOOP' });
+    await rm(log);
+    await writeFile(log, 'b'.repeat(50));
+    await symlink(other, `${log}.1`);
+    await assert.rejects(rotateLog(log, { maxBytes: 10 }), { code: 'ELOOP' });
+    assert.equal(await readFile(other, 'utf8'), 'a'.repeat(50));
+  });
+
+  test('whose bytes are counted tells how many were taken away', async () => {
+    const begins = async () => parseLogStart(await readFile(`${log}.start`, 'utf8'));
+    for (const [round, bytes] of [25, 17].entries()) {
+      await appendFile(log, 'x'.repeat(bytes));
+      await rotateLog(log, { maxBytes: 10, counts: true });
+      assert.equal(await begins(), [25, 42][round]);
+    }
+    for (const text of ['', '-1', '1e3', '9'.repeat(16)]) assert.equal(parseLogStart(text), 0);
   });
 
   test('is taken up by the next look when it is not there yet', async () => {
