@@ -3,6 +3,7 @@ import type { Clock } from '../base/index.ts';
 import { type SessionEnd, sessionEnd } from './close.ts';
 import { onGuestEnd } from './guest-connection.ts';
 import { mayNotTake } from './notices.ts';
+import type { JoinedPast, Overlap } from './past.ts';
 import { Scrollback } from './scrollback.ts';
 import type { Session, SessionOwner } from './session.ts';
 import { type Access, isView, type ResumePoint } from './stream-request.ts';
@@ -12,7 +13,7 @@ import { Subscriber, type SubscriberOptions } from './subscriber.ts';
 const viewersPauseMs = 200;
 
 export interface BroadcastOptions extends Pick<SubscriberOptions, 'behindBytes' | 'behindMs'> {
-  /** A name that no other broadcast has. */
+  /** The line that clients know it by: of its `past`, or a name that no other broadcast has. */
   readonly id: string;
   readonly scrollbackBytes: number;
   /** The broadcast stays open so long after the last session that could resume. */
@@ -21,6 +22,8 @@ export interface BroadcastOptions extends Pick<SubscriberOptions, 'behindBytes' 
 
 export interface BroadcastDeps {
   readonly guest: Socket;
+  /** What the guest wrote before; undefined: that is not known. */
+  readonly past?: JoinedPast | undefined;
   readonly clock: Clock;
   /** Called once, after its sessions have ended. */
   readonly onClosed: () => void;
@@ -36,6 +39,7 @@ export class Broadcast {
   readonly #clock: Clock;
   readonly #onClosed: () => void;
   readonly #scrollback: Scrollback;
+  readonly #overlap: Overlap | undefined;
   readonly #subscribers = new Set<Subscriber>();
   #writer: Subscriber | undefined;
   #held = 0;
@@ -46,12 +50,14 @@ export class Broadcast {
   #cancelAnnounce: (() => void) | undefined;
   #end: SessionEnd | undefined;
 
-  constructor(options: BroadcastOptions, { guest, clock, onClosed }: BroadcastDeps) {
+  constructor(options: BroadcastOptions, { guest, past, clock, onClosed }: BroadcastDeps) {
     this.#options = options;
     this.#guest = guest;
     this.#clock = clock;
     this.#onClosed = onClosed;
-    this.#scrollback = new Scrollback(options.scrollbackBytes);
+    this.#scrollback = new Scrollback(options.scrollbackBytes, past && past.end - past.bytes.length);
+    if (past) this.#scrollback.append(past.bytes);
+    this.#overlap = past?.overlap;
     guest.pause();
     guest.on('data', (chunk: Buffer) => this.#onData(chunk));
     guest.on('drain', () => this.#writer?.session.resumeInput());
@@ -129,7 +135,8 @@ export class Broadcast {
     };
   }
 
-  #onData(chunk: Buffer): void {
+  #onData(received: Buffer): void {
+    const chunk = this.#overlap?.cut(received) ?? received;
     const at = this.#scrollback.end;
     this.#scrollback.append(chunk);
     for (const subscriber of this.#subscribers) subscriber.offer(chunk, at);

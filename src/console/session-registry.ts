@@ -1,12 +1,16 @@
 import type { Socket } from 'node:net';
-import type { Clock } from '../base/index.ts';
+import { type Clock, withDeadline } from '../base/index.ts';
 import { Broadcast } from './broadcast.ts';
 import type { SessionEnd } from './close.ts';
 import { DeviceSessions } from './device-sessions.ts';
 import { OwnConnection } from './own-connection.ts';
+import { type ConsolePast, type JoinedPast, joinedPast } from './past.ts';
 import type { Session } from './session.ts';
 import type { StreamOptions } from './stream-options.ts';
 import type { StreamRequest } from './stream-request.ts';
+
+/** For a log on a disk that does not answer no console waits longer. */
+const pastTimeoutMs = 2_000;
 
 export type Connect = (stream: StreamRequest) => Promise<Socket>;
 
@@ -89,10 +93,11 @@ export class SessionRegistry {
   /** Requests that come while it opens wait for the same broadcast. */
   #openBroadcast(stream: StreamRequest, connect: Connect): Promise<Broadcast> {
     const { uid, shown } = stream;
-    const opened = (guest: Socket) => {
-      const options = { ...this.#options, id: this.#deps.newId() };
+    const opened = ({ guest, past }: Connected) => {
+      const options = { ...this.#options, id: past?.line ?? this.#deps.newId() };
       const broadcast = new Broadcast(options, {
         guest,
+        past,
         clock: this.#deps.clock,
         onClosed: () => this.#forgetBroadcast(uid),
       });
@@ -104,7 +109,7 @@ export class SessionRegistry {
       this.#broadcasts.delete(uid);
       throw error;
     };
-    const opening = connect(stream).then(opened, failed);
+    const opening = connectWithPast(stream, connect, this.#deps.clock).then(opened, failed);
     this.#broadcasts.set(uid, opening);
     return opening;
   }
@@ -123,6 +128,26 @@ export class SessionRegistry {
     this.#devices.set(key, devices);
     return devices;
   }
+}
+
+interface Connected {
+  readonly guest: Socket;
+  readonly past: JoinedPast | undefined;
+}
+
+/** A log that cannot be read takes no console from anybody. */
+async function connectWithPast(stream: StreamRequest, connect: Connect, clock: Clock): Promise<Connected> {
+  const limits = { timeoutMs: pastTimeoutMs, signal: new AbortController().signal, clock };
+  const reading = (past: () => Promise<ConsolePast | undefined>) =>
+    withDeadline(limits, (signal) => Promise.race([past(), givenUp(signal)])).catch(() => undefined);
+  const read = async () => stream.past && reading(stream.past);
+  const before = await read();
+  const guest = await connect(stream);
+  return { guest, past: joinedPast(before, await read()) };
+}
+
+function givenUp(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason), { once: true }));
 }
 
 function deviceKey(kind: StreamRequest['kind'], uid: string): string {

@@ -19,7 +19,7 @@ export interface StreamOptions {
 export const defaultStreamOptions: StreamOptions = {
   connectTimeoutMs: 5000,
   lingerMs: 60_000,
-  scrollbackBytes: 65_536,
+  scrollbackBytes: 131_072,
   behindBytes: 262_144,
   behindMs: 10_000,
   pingIntervalMs: 30_000,

@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
 import { CodedError } from '../base/index.ts';
+import type { ConsolePast } from './past.ts';
 
 /** What is behind a stream: the device of the guest. */
 export type StreamKind = 'console' | 'vnc' | 'usbredir';
@@ -40,6 +41,8 @@ export interface StreamRequest {
    * error whose message is for the client; the caller closes the socket.
    */
   readonly open: (signal: AbortSignal) => Promise<Socket>;
+  /** Of a console: what the guest has written so far, as the log of its serial port has it. Undefined: there is no log. */
+  readonly past?: () => Promise<ConsolePast | undefined>;
 }
 
 /** The plain answer to a client whose stream cannot be opened; the message is its body and may be empty. */

@@ -188,6 +188,20 @@ export class SafePath {
     }
   }
 
+  /** The end of a plain file, at most `maxBytes`, and how long the file is. Throws SafePathError NO_FILE, or the system's error. Keep it open until then. */
+  async lastBytes(maxBytes: number): Promise<{ readonly size: number; readonly bytes: Buffer }> {
+    if (!this.stat().isFile()) throw new SafePathError('NO_FILE', `${this.shown} is no plain file`);
+    const file = await open(this.#path, constants.O_RDONLY | constants.O_NONBLOCK);
+    try {
+      const { size } = await file.stat();
+      const length = Math.min(size, maxBytes);
+      const { bytesRead, buffer } = await file.read(Buffer.alloc(length), 0, length, size - length);
+      return { size, bytes: buffer.subarray(0, bytesRead) };
+    } finally {
+      await file.close();
+    }
+  }
+
   /**
    * Writes into a plain file as it is, one piece after the other; nothing is made longer or shorter. A file with a second name is
    * refused, as one of another size: it is not the one that was meant. Throws SafePathError, or the system's error.

@@ -63,6 +63,7 @@ export interface ConsoleBenchOptions {
   readonly clock?: Clock;
   readonly tls?: https.ServerOptions;
   readonly open?: StreamRequest['open'];
+  readonly past?: StreamRequest['past'];
 }
 
 /** A stream server behind a real HTTP server, and a guest's device. */
@@ -91,7 +92,7 @@ export async function startBench(t: TestContext, options: ConsoleBenchOptions = 
   let upgrades = 0;
   listener.on('upgrade', (request, socket, head) => {
     upgrades++;
-    server.serve(request, socket, head, streamOf(request, open));
+    server.serve(request, socket, head, { ...streamOf(request, open), ...(options.past && { past: options.past }) });
   });
   listener.listen(0, '127.0.0.1');
   await once(listener, 'listening');

@@ -7,6 +7,7 @@ import { type ConsoleBench, startBench } from './console-bench.ts';
 import { heldBytes } from './memory.ts';
 
 const limitBytes = 65_536;
+const remembering = { options: { scrollbackBytes: limitBytes } };
 const ours = { protocols: [aware] };
 
 /** Bytes that tell their place. */
@@ -23,7 +24,7 @@ async function lineWith(bench: ConsoleBench, bytes: Buffer) {
 }
 
 test('an aware newcomer gets what the line remembers, to the byte, and then what comes', async (t) => {
-  const bench = await startBench(t);
+  const bench = await startBench(t, remembering);
   const { guest } = await lineWith(bench, pattern(0, 100_000));
   const second = await bench.attach('?access=view', ours).opened();
   const attached = await second.notice('attached');
@@ -34,7 +35,7 @@ test('an aware newcomer gets what the line remembers, to the byte, and then what
 });
 
 test('a plain newcomer gets nothing of the past', async (t) => {
-  const bench = await startBench(t);
+  const bench = await startBench(t, remembering);
   const { guest, first } = await lineWith(bench, pattern(0, 1000));
   const second = await bench.attach().opened();
   await first.notice('role');
@@ -44,7 +45,7 @@ test('a plain newcomer gets nothing of the past', async (t) => {
 });
 
 test('a client that comes back goes on at the byte it asked for, if it is still remembered', async (t) => {
-  const bench = await startBench(t);
+  const bench = await startBench(t, remembering);
   const { first } = await lineWith(bench, pattern(0, 90_000));
   const { line } = await first.notice('attached');
   first.stop();
@@ -70,7 +71,7 @@ test('a client that comes back goes on at the byte it asked for, if it is still 
 });
 
 test('a client that is cut in the middle of a flood again and again gets every byte once', async (t) => {
-  const bench = await startBench(t);
+  const bench = await startBench(t, remembering);
   const total = 8_000_000;
   let client = await bench.attach('', ours).opened();
   const { line, offset } = await client.notice('attached');
@@ -148,7 +149,7 @@ test('a plain session does not shorten the minute of an aware one, and adds noth
 });
 
 test('a line with nobody there is read on without growing, however much the guest says', async (t) => {
-  const bench = await startBench(t);
+  const bench = await startBench(t, remembering);
   const { first, guest } = await lineWith(bench, Buffer.from('x'));
   const { line } = await first.notice('attached');
   first.stop();
@@ -163,4 +164,40 @@ test('a line with nobody there is read on without growing, however much the gues
   assert.ok(heldBytes() - before < 4_000_000);
   const again = await bench.attach(`?line=${line}&from=1`, ours).opened();
   await eventually(() => assert.deepEqual(again.received.subarray(-limitBytes), chunk.subarray(-limitBytes)));
+});
+
+test('a newcomer of ours gets what the guest wrote since its boot, a plain one what comes, and a line outlives the server', async (t) => {
+  const log = { line: 'log-1', end: 1_000_000, bytes: pattern(990_000, 10_000) };
+  const past = async () => log;
+  const bench = await startBench(t, { past });
+  const plain = await bench.attach('?access=view').opened();
+  const first = await bench.attach('', ours).opened();
+  const attached = await first.notice('attached');
+  assert.deepEqual([attached.line, attached.offset, attached.replayed, attached.lost], ['log-1', 990_000, 10_000, 0]);
+  const guest = await bench.guest.connection();
+  guest.write(pattern(1_000_000, 500));
+  await eventually(() => assert.deepEqual(first.received, pattern(990_000, 10_500)));
+  await eventually(() => assert.deepEqual(plain.received, pattern(1_000_000, 500)));
+
+  const later = { line: 'log-1', end: 1_000_700, bytes: pattern(900_700, 100_000) };
+  const next = await startBench(t, { past: async () => later });
+  const again = await next.attach('?line=log-1&from=1000500', ours).opened();
+  const resumed = await again.notice('attached');
+  assert.deepEqual([resumed.line, resumed.offset, resumed.replayed, resumed.lost], ['log-1', 1_000_500, 200, 0]);
+  await eventually(() => assert.deepEqual(again.received, pattern(1_000_500, 200)));
+});
+
+test('a log that cannot be read, or does not answer, takes no console from anybody', async (t) => {
+  const clock = new FakeClock();
+  const bench = await startBench(t, { past: () => new Promise(() => undefined), clock });
+  const opening = bench.attach('', ours).opened();
+  await eventually(() => assert.ok(clock.timers > 0));
+  clock.advance(2_000);
+  await bench.guest.connection();
+  await eventually(() => assert.ok(clock.timers > 0));
+  clock.advance(2_000);
+  assert.equal((await (await opening).notice('attached')).offset, 0);
+  const broken = await startBench(t, { past: () => Promise.reject(new Error('no such file')) });
+  const client = await broken.attach('', ours).opened();
+  assert.equal((await client.notice('attached')).replayed, 0);
 });

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { constants, readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
 import { agentOf } from '../../../src/standalone/index.ts';
 import { AgentConsole, plainProtocol, sessionProtocol } from '../../fixtures/agent-console.ts';
@@ -38,6 +39,33 @@ describe('the serial console of a real guest, through the agent', { skip: needsR
     console.type(`echo $((${number} * 1000 + 1))\r`);
     await console.until(new RegExp(`^${number}001\\r?$`, 'm'), 30_000, from);
   }
+
+  test('before anybody has looked, what the guest wrote since its boot is the log of its container, and is in the first console of ours', async () => {
+    const uid = (await node.vmi('talks'))?.metadata.uid;
+    const pod = (await node.kubectl('get', 'pods', '-l', `kubevirt.io/created-by=${uid}`, '-o', 'name')).trim();
+    const logs = (...flags: string[]) => node.kubectl('logs', pod, '-c', 'guest-console-log', ...flags);
+    await eventually(async () => assert.match(await logs(), /Linux version [\s\S]*login:$/), 60_000);
+    assert.match(await logs('--tail=3'), /^(.*\n){1,3}.*login:$/);
+    assert.match(await logs('--timestamps'), /^20\d\d-\d\d-\d\dT[\d:.]+Z .*Linux version/m);
+    assert.match(await logs('--since=1h'), /Linux version/);
+    await assert.rejects(logs('--previous'), /previous terminated container "guest-console-log" in pod .* not found/);
+    const status = await node.kubectl('get', pod, '-o', 'jsonpath={.status.initContainerStatuses[*].state}');
+    assert.match(status, /running/);
+
+    const console = await agent.stream('talks', route, sessionProtocol);
+    const attached = await console.untilNotice('attached');
+    await console.until(/login: $/);
+    assert.equal(attached.offset, 0);
+    assert.equal(console.text.trim(), await logs());
+    await console.close();
+
+    // QEMU appends: a log that its launcher cuts goes on at its new end.
+    const qemu = await node.qemuPid('talks');
+    const fds = readdirSync(`/proc/${qemu}/fd`);
+    const log = fds.find((fd) => linkOf(`/proc/${qemu}/fd/${fd}`).endsWith('virt-serial0-log'));
+    const flags = /^flags:\s*(\d+)$/m.exec(readFileSync(`/proc/${qemu}/fdinfo/${log}`, 'utf8'))?.[1];
+    assert.ok(Number.parseInt(flags ?? '', 8) & constants.O_APPEND, flags);
+  });
 
   test('a login is typed and uname answers', async () => {
     const console = await agent.stream('talks', route);
@@ -117,14 +145,20 @@ describe('the serial console of a real guest, through the agent', { skip: needsR
     await back.close();
   });
 
-  test('kill -9 of the agent: the guest goes on, and a client that comes back to the next agent is in the same shell', async () => {
+  test('kill -9 of the agent: the guest goes on, and a client that comes back to the next agent is in the same shell, having missed nothing', async () => {
     const before = await agent.stream('talks', route, sessionProtocol);
     await knockUntil(before, /# $/);
     before.type('mark=before-the-agent-died\r');
     await before.until(/died\r?\n/);
+    const { line, offset } = await before.untilNotice('attached');
+    before.type('sleep 2; echo said-in-$((40 + 2))\r');
+    await before.until(/40 \+ 2/);
     process.kill(await node.pidOf('virt-handler'), 'SIGKILL');
     assert.equal((await before.untilClosed()).code, 1006);
-    const after = await reopened();
+    const after = await reopened(`?line=${line}&from=${Number(offset) + Buffer.byteLength(before.text)}`);
+    const attached = await after.untilNotice('attached');
+    assert.deepEqual([attached.line, attached.lost], [line, 0]);
+    await after.until(/^said-in-42\r?$/m);
     await knockUntil(after, /# $/);
     after.type('echo "[$mark]"\r');
     await after.until(/^\[before-the-agent-died\]\r?$/m);
@@ -169,15 +203,23 @@ describe('the serial console of a real guest, through the agent', { skip: needsR
   }
 
   /** As a client does it that tries again. */
-  async function reopened(): Promise<StreamClient> {
+  async function reopened(query = ''): Promise<StreamClient> {
     let stream: StreamClient | undefined;
     await eventually(async () => {
-      stream = await agent.stream('talks', route, sessionProtocol);
+      stream = await agent.stream('talks', `${route}${query}`, sessionProtocol);
     }, 60_000);
     assert.ok(stream);
     return stream;
   }
 });
+
+function linkOf(file: string): string {
+  try {
+    return readlinkSync(file);
+  } catch {
+    return '';
+  }
+}
 
 function isRefusal(status: number, text: RegExp) {
   return (error: unknown) => {

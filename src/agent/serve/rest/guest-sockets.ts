@@ -95,7 +95,7 @@ function openGuestSocket({ launcher, directory, name }: GuestSocketAddress, proc
 }
 
 /** The UID comes from an object that anybody with rights on VMIs may have written. */
-function oneElement(directory: string): string {
+export function oneElement(directory: string): string {
   if (/^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/.test(directory)) return directory;
   throw new GuestSocketError('NOT_FOUND', 'the UID of the VirtualMachineInstance is no UID');
 }

@@ -1,13 +1,25 @@
 import type { Socket } from 'node:net';
 import type { VirtualMachineInstance } from '../../../api/index.ts';
 import { errorMessage, memberAt } from '../../../base/index.ts';
-import { type Access, isView, type StreamKind, StreamRefusal, type StreamRequest } from '../../../console/index.ts';
+import {
+  type Access,
+  defaultStreamOptions,
+  isView,
+  type StreamKind,
+  StreamRefusal,
+  type StreamRequest,
+} from '../../../console/index.ts';
 import type { Answer } from './answers.ts';
 import type { Call } from './call.ts';
 import { badRequest, RestError } from './errors.ts';
 import { connectGuestSocket, GuestSocketError } from './guest-sockets.ts';
 import type { LauncherActions } from './ports.ts';
+import { readSerialLog } from './serial-log.ts';
 import type { UsbSlots } from './usb-slots.ts';
+
+/** What a console shows of the time before it. */
+const pastBytes = defaultStreamOptions.scrollbackBytes;
+const pastTimeoutMs = 2_000;
 
 type Handler = (call: Call) => Answer;
 
@@ -23,7 +35,8 @@ export function streamHandlers(deps: StreamDeps) {
     console: (call) => {
       if (device(call.vmi, 'autoattachSerialConsole') === false)
         throw noDevice('serial console', 'autoattachSerialConsole: false');
-      return stream(call, 'console', (signal) => connectTo(call.vmi, 'virt-serial0', deps, signal));
+      const opened = stream(call, 'console', (signal) => connectTo(call.vmi, 'virt-serial0', deps, signal));
+      return { ...opened, stream: { ...opened.stream, past: () => pastOf(call.vmi, deps) } };
     },
     vnc: (call) => {
       if (device(call.vmi, 'autoattachGraphicsDevice') === false)
@@ -46,7 +59,11 @@ export function streamHandlers(deps: StreamDeps) {
   } satisfies Record<string, Handler>;
 }
 
-function stream({ key, vmi, query }: Call, kind: StreamKind, open: StreamRequest['open']): Answer {
+function stream(
+  { key, vmi, query }: Call,
+  kind: StreamKind,
+  open: StreamRequest['open'],
+): Extract<Answer, { kind: 'stream' }> {
   const wish = streamWish(kind, query);
   return { kind: 'stream', stream: { kind, uid: vmi.metadata.uid ?? '', shown: key, ...wish, open } };
 }
@@ -90,6 +107,11 @@ async function connectTo(
     const code = cause instanceof GuestSocketError && cause.code === 'NOT_TRUSTED' ? 'FAILED' : 'NO_STREAM';
     throw new StreamRefusal(code, 400, errorMessage(cause), { cause });
   }
+}
+
+async function pastOf(vmi: VirtualMachineInstance, { actions, procDir }: StreamDeps) {
+  const { process: launcher } = await actions.connect(vmi, AbortSignal.timeout(pastTimeoutMs));
+  return readSerialLog({ launcher, directory: vmi.metadata.uid ?? '' }, pastBytes, procDir);
 }
 
 /** What of a stream's request stands in its query. */

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
-import { renameSync } from 'node:fs';
+import { mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { vmiOf } from '../../../fixtures/agent/builders.ts';
 import { eventually } from '../../../fixtures/eventually.ts';
@@ -35,6 +36,35 @@ test('a console is joined to the guest’s serial line: what is typed comes back
   await eventually(() => assert.equal(client.text, 'login: '));
   client.socket.close();
 });
+
+test('a console of ours begins with what the guest wrote since its boot, also before a part of its log was taken away', async () => {
+  await bench.launcher();
+  await bench.guest('virt-serial0', (socket) => socket.write('login: '));
+  const file = `${bench.privateDir()}/virt-serial0-log`;
+  writeFileSync(file, 'welcome\n');
+  writeFileSync(`${file}.1`, 'bios\nkernel\n');
+  writeFileSync(`${file}.start`, '1000');
+  const client = await open('/console', ['session.virt-handler.io']);
+  await eventually(() => assert.equal(client.text, 'bios\nkernel\nwelcome\nlogin: '));
+  client.socket.close();
+});
+
+test('a log of a guest that is no plain file, or a link, is not read, and the console is there all the same', async () => {
+  await bench.launcher();
+  await bench.guest('virt-serial0', (socket) => socket.write('login: '));
+  const file = `${bench.privateDir()}/virt-serial0-log`;
+  for (const make of [() => symlinkSync('/etc/passwd', file), () => mkdirSync(file), () => mkfifo(file)]) {
+    make();
+    const client = await open('/console', ['session.virt-handler.io']);
+    await eventually(() => assert.equal(client.text, 'login: '));
+    client.socket.close();
+    await eventually(() => assert.equal(bench.streams.openSessions, 0));
+    bench.streams.endAll(vmiOf('Running').metadata.uid ?? '', 'next');
+    rmSync(file, { recursive: true });
+  }
+});
+
+const mkfifo = (file: string) => void execFileSync('mkfifo', [file]);
 
 test('a screen speaks first, and nothing of that is lost', async () => {
   await bench.launcher();
