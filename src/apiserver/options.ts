@@ -1,5 +1,6 @@
 import type { Clock, Logger } from '../base/index.ts';
 import type { ApiToken } from './access.ts';
+import type { PodExec } from './pod-exec.ts';
 import type { PodLogs } from './pod-logs.ts';
 import type { RequestLimits } from './rest/index.ts';
 import type { UploadTokens } from './upload-tokens.ts';
@@ -51,6 +52,8 @@ export interface ApiServerDeps {
   readonly uploadTokens?: UploadTokens;
   /** Without it `kubectl top` is answered with 501. */
   readonly usage?: UsageSource;
+  /** Without it `pods/exec` answers 501. */
+  readonly podExec?: PodExec;
   /** Without it `subresources.kubevirt.io` answers 501. */
   readonly vmSubresources?: VmSubresources;
   /** Without it `pods/portforward` answers 501. */

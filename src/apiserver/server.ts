@@ -98,7 +98,7 @@ export class ApiServer {
   }
 
   #run(objects: ObjectContext): Running {
-    const { log, podLogs, podStreams, uploadTokens, usage, vmSubresources } = this.#deps;
+    const { log, podExec, podLogs, podStreams, uploadTokens, usage, vmSubresources } = this.#deps;
     const { extraHosts = [], eventTtlMs = 3_600_000 } = this.#options;
     const { bookmarkIntervalMs = 60_000, watchBufferBytes = 256 * 1024 } = this.#options;
     const stopping = new AbortController();
@@ -113,6 +113,7 @@ export class ApiServer {
       podLogs,
       uploadTokens,
       usage,
+      podExec,
       vmSubresources,
       podStreams,
       watchOptions: { bookmarkIntervalMs, bufferBytes: watchBufferBytes },

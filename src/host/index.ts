@@ -1,7 +1,7 @@
 /**
  * Owns: probes and facts of this machine: does KVM really run guests, EFI firmware files, network devices of this network
  * namespace with their addresses, CPUs that a process may use, UDP sockets on one of them, paths without following links, plain files read, replaced as a whole, kept as
- * records or watched, logs kept from growing and when they grew, files in memory, the process behind a Unix socket, descriptors that were inherited, network namespaces of other processes, mounts in the
+ * records or watched, logs kept from growing and when they grew, files in memory, the process behind a Unix socket, descriptors that were inherited, network namespaces of other processes, terminals, mounts in the
  * machine's namespace, threads for storage that may not answer, device rules of cgroups.
  * Must not know: KubeVirt, Kubernetes, VMIs, who asks.
  */
@@ -62,6 +62,7 @@ export { openPlainFile, PlainFileError, readPlainFile, readPlainFileSync, readTe
 export { PresenceSocket } from './presence-socket.ts';
 export { hasEnded, type ProcessStat, parseProcessStat, readProcessStat } from './process-stat.ts';
 export { userOf } from './process-table.ts';
+export { openPty, PtyError } from './pty.ts';
 export { findDaemon, findPitThread, findQemu, isVcpu, vcpuThreads } from './qemu-processes.ts';
 export { type RecordFiles, recordDirectory } from './record-files.ts';
 export { replaceFile, replaceFileSync, syncDirectory, syncTree } from './replace-file.ts';

@@ -2,6 +2,7 @@ import type { Socket } from 'node:net';
 import type { Logger } from '../../base/index.ts';
 import type { User } from '../access.ts';
 import type { ObjectContext, Reader, Remover, Writer } from '../objects/index.ts';
+import type { PodExec } from '../pod-exec.ts';
 import type { PodLogs } from '../pod-logs.ts';
 import type { UploadTokens } from '../upload-tokens.ts';
 import type { UsageSource } from '../usage.ts';
@@ -20,6 +21,7 @@ export interface ApiContext extends ObjectContext {
   readonly podLogs: PodLogs | undefined;
   readonly uploadTokens: UploadTokens | undefined;
   readonly usage: UsageSource | undefined;
+  readonly podExec: PodExec | undefined;
   readonly vmSubresources: VmSubresources | undefined;
   readonly podStreams: PodStreams | undefined;
   readonly watchOptions: WatchStreamOptions;

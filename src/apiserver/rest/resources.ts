@@ -30,7 +30,7 @@ export async function serveResource(
 ): Promise<void> {
   const { type, subresource, namespace, name } = path;
   const isOwn = subresource !== undefined && subresource !== 'status';
-  const verb = isOwn ? subresourceVerb(request.method) : verbOf(request.method, path, call);
+  const verb = isOwn ? subresourceVerb(path, request.method) : verbOf(request.method, path, call);
   const { group, resource } = type;
   checkAccess(call.user, { verb, group, resource, subresource }, { namespace, name });
   if (isOwn) {
@@ -71,7 +71,11 @@ export async function serveResource(
   }
 }
 
-function subresourceVerb(method: string): Verb {
+/** Who may only read pods runs nothing in them, though a websocket is asked for by GET. */
+const runs: readonly string[] = ['exec', 'attach'];
+
+function subresourceVerb({ subresource }: ResourcePath, method: string): Verb {
+  if (runs.includes(subresource ?? '')) return 'create';
   const verbs: Readonly<Record<string, Verb>> = { POST: 'create', PUT: 'update', PATCH: 'patch', DELETE: 'delete' };
   return verbs[method] ?? 'get';
 }

@@ -8,6 +8,7 @@ import type { ApiContext, ResourceCall } from './api-context.ts';
 import { parseBody } from './body.ts';
 import { deleteOptions } from './delete.ts';
 import { reviewEviction } from './eviction.ts';
+import { serveExec } from './exec.ts';
 import { podAddressOf } from './guest-port.ts';
 import { isDryRun, isTrue, type ResourcePath, targetOf } from './request.ts';
 import { sendValue } from './respond.ts';
@@ -24,6 +25,8 @@ type Serve = (
 
 const served: Readonly<Record<string, { readonly methods: readonly string[]; readonly serve: Serve }>> = {
   'pods/log': { methods: ['GET'], serve: serveLog },
+  // SPDY asks by POST: what it may do instead is said to it, too.
+  'pods/exec': { methods: ['GET', 'POST'], serve: serveExecCall },
   'pods/binding': { methods: ['POST'], serve: serveBinding },
   'pods/eviction': { methods: ['POST'], serve: serveEviction },
   'pods/portforward': { methods: ['GET', 'POST'], serve: servePortForward },
@@ -31,6 +34,11 @@ const served: Readonly<Record<string, { readonly methods: readonly string[]; rea
 };
 
 const known = ['exec', 'attach', 'proxy', 'ephemeralcontainers', 'resize', 'scale', 'token'];
+
+const instead: Readonly<Record<string, string>> = {
+  'pods/attach':
+    ': a launcher reads no input; use kubectl logs -f for what it writes, kubectl exec for a shell, virt-node console for the guest',
+};
 
 export const serveSubresource: Serve = async (context, path, call, request, response) => {
   const name = `${path.type.resource}/${path.subresource}`;
@@ -42,7 +50,7 @@ export const serveSubresource: Serve = async (context, path, call, request, resp
   if (!found) {
     const isKnown = known.includes(path.subresource ?? '');
     const text = isKnown
-      ? `${name} is not implemented by this server`
+      ? `${name} is not implemented by this server${instead[name] ?? ''}`
       : `the server could not find the requested resource: ${qualified(path.type)} have no "${path.subresource}"`;
     throw new ApiError(isKnown ? 'NOT_IMPLEMENTED' : 'NOT_FOUND', text);
   }
@@ -138,6 +146,10 @@ async function servePortForward(...[context, path, , request, response]: Paramet
   if (found.kind === 'nodes') throw refuse('it has no network of its own: the first lines of the node say why');
   const { socket, head } = upgradeOf(request, response, 'kubectl');
   podStreams.forwardPorts(found.address, request, socket, head);
+}
+
+async function serveExecCall(...[context, path, , request, response]: Parameters<Serve>): Promise<void> {
+  serveExec(context, context.reader.get(path.type, targetOf(path)).object, request, response);
 }
 
 async function serveBinding(...[context, path, call, , response]: Parameters<Serve>): Promise<void> {

@@ -6,7 +6,7 @@ import { systemClock } from '../../base/index.ts';
 import { answerUpgrade } from '../../http/index.ts';
 import { badRequest } from '../errors.ts';
 
-interface Upgrade {
+export interface Upgrade {
   readonly socket: Duplex;
   readonly head: Buffer;
 }

@@ -16,6 +16,7 @@ export * from './pod-runner.ts';
 export { mountsBelow, shareMounts, unshareMounts } from './pods-mount.ts';
 export * from './project.ts';
 export * from './sandbox.ts';
+export { endCommand } from './sandbox-exec.ts';
 export type * from './sandbox-plan.ts';
 export * from './sandbox-script.ts';
 export { shellQuote } from './shell-quote.ts';

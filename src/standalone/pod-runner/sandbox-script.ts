@@ -122,19 +122,14 @@ function sideLines(plan: SandboxPlan): string {
 
 /** The pod's environment is its program's alone: this shell and its tools must not obey it. */
 function programWords(argv: SandboxPlan['argv'], env: SandboxPlan['env']): string {
+  return podProgramWords(argv, env).map(shellQuote).join(' ');
+}
+
+/** Words that start a program with the rights that a program of a pod may have, and with this environment alone. */
+export function podProgramWords(argv: SandboxPlan['argv'], env: SandboxPlan['env']): string[] {
   const bounds = `--bounding-set=-all,${capabilities.map((name) => `+${name}`).join(',')}`;
-  const variables = Object.entries(env).map(([name, value]) => shellQuote(`${name}=${value}`));
-  return [
-    'setpriv',
-    bounds,
-    '--inh-caps=-all',
-    '--no-new-privs',
-    'env',
-    '-i',
-    '--',
-    ...variables,
-    ...argv.map(shellQuote),
-  ].join(' ');
+  const variables = Object.entries(env).map(([name, value]) => `${name}=${value}`);
+  return ['setpriv', bounds, '--inh-caps=-all', '--no-new-privs', 'env', '-i', '--', ...variables, ...argv];
 }
 
 /** A QEMU that outlives the launcher (which was killed) is asked to end, for up to 10 s. */

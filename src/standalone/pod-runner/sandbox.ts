@@ -1,14 +1,16 @@
-import { spawn } from 'node:child_process';
-import { type FSWatcher, watch } from 'node:fs';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { closeSync, type FSWatcher, watch } from 'node:fs';
 import { chmod, type FileHandle, mkdir, open, readdir, readFile, rm, rmdir, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { errorCode, errorMessage, sleep } from '../../base/index.ts';
+import { openPty } from '../../host/index.ts';
 import { NodeError } from '../errors.ts';
 import { readIfThere, writeFileAtomic } from '../files.ts';
 import { isAlive, type ProcessIdentity, parseIdentity, signalProcess } from '../process-identity.ts';
 import { accountFiles } from './accounts.ts';
 import { copyLibvirtCache } from './libvirt-cache.ts';
 import { mountsBelow } from './pods-mount.ts';
+import { execInSandbox, type SandboxCommand, type SandboxPlace } from './sandbox-exec.ts';
 import type { SandboxPlan } from './sandbox-plan.ts';
 import { initScript, shimScript } from './sandbox-script.ts';
 
@@ -20,6 +22,14 @@ export type SandboxState =
   | { readonly kind: 'exited'; readonly startedAtMs: number; readonly finishedAtMs: number; readonly exitCode: number }
   /** It was started and is gone, and its end was not observed: killed together with its shim, or the machine was restarted. */
   | { readonly kind: 'lost'; readonly startedAtMs: number };
+
+export interface TerminalCommand {
+  readonly child: ChildProcess;
+  /** Descriptor of the terminal's other end. Who gets it closes it. */
+  readonly master: number;
+  /** In characters. */
+  resize(columns: number, rows: number): void;
+}
 
 export interface SandboxesOptions {
   readonly podsDir: string;
@@ -121,6 +131,32 @@ export class Sandboxes {
     if (state.kind !== 'starting') return;
     const shim = parseIdentity((await readIfThere(path.join(this.#dir(uid), 'shim'))) ?? '');
     if (shim) await signalProcess(shim, 'SIGKILL');
+  }
+
+  /** Runs a command in the pod beside its program. Rejects with NodeError SANDBOX when it does not run. */
+  async exec(uid: string, command: SandboxCommand): Promise<ChildProcess> {
+    return execInSandbox(await this.#place(uid), command);
+  }
+
+  /** The same at a terminal of the pod. Rejects with PtyError, too. */
+  async execAtTerminal(uid: string, command: Omit<SandboxCommand, 'stdio'>): Promise<TerminalCommand> {
+    const place = await this.#place(uid);
+    const pty = await openPty(`/proc/${place.init.pid}/root`);
+    try {
+      const child = await execInSandbox(place, { ...command, stdio: { terminal: pty.slave } });
+      return { child, master: pty.master, resize: pty.resize };
+    } catch (error) {
+      closeSync(pty.master);
+      throw error;
+    } finally {
+      closeSync(pty.slave);
+    }
+  }
+
+  async #place(uid: string): Promise<SandboxPlace> {
+    const state = await this.inspect(uid);
+    if (state.kind === 'running') return { init: state.init, cgroup: this.cgroupDir(uid) };
+    throw new NodeError('SANDBOX', `nothing can be run in the pod: it does not run (${state.kind})`);
   }
 
   /** Milliseconds since the epoch when the pod was first asked to end, remembered across restarts. */

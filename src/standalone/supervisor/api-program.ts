@@ -2,8 +2,10 @@ import path from 'node:path';
 import { ApiServer, directoryPodLogs, ensureCertificates } from '../../apiserver/index.ts';
 import type { Component, Logger } from '../../base/index.ts';
 import { UploadTokenKey } from '../data-volumes/index.ts';
-import { memberPaths, type NodePaths } from '../paths.ts';
+import { memberName, memberPaths, type NodePaths } from '../paths.ts';
+import { findCgroupRoot, Sandboxes } from '../pod-runner/index.ts';
 import { loadIdentities, writeKubeconfigs } from './identities.ts';
+import { PodExecs } from './pod-exec.ts';
 import { PodPorts } from './pod-ports.ts';
 import { ProcUsage } from './usage.ts';
 import { followAccounts } from './user-accounts.ts';
@@ -52,6 +54,7 @@ export class ApiProgram implements Component {
         podLogs: directoryPodLogs(paths.podLogsDir),
         uploadTokens: new UploadTokenKey(paths.uploadTokenKey),
         usage: new ProcUsage(podsDirs(paths, nodes)),
+        podExec: new PodExecs({ sandboxesOf: await this.#sandboxes(), log: this.#log }),
         vmSubresources: vmSubresourcesOf(paths, this.#log),
         podStreams: new PodPorts({ log: this.#log }),
       },
@@ -62,6 +65,19 @@ export class ApiProgram implements Component {
     const server = `https://${host}:${bound.port}`;
     await writeKubeconfigs(identities, { server, ca: certificates.ca });
     this.#log.info({ server, kubeconfig: paths.kubeconfig }, 'Kubernetes API is up');
+  }
+
+  /** Of each node of this machine, by its name: only to find what runs. */
+  async #sandboxes(): Promise<(nodeName: string) => Sandboxes | undefined> {
+    const { paths, nodeName, nodes } = this.#options;
+    const cgroupRoot = await findCgroupRoot('virt-node');
+    const members = Array.from({ length: nodes }, (_, at) => {
+      const { podsDir, libvirtCacheDir } = memberPaths(paths, at + 1);
+      const sandboxes = new Sandboxes({ podsDir, libvirtCacheDir, cgroupRoot, programs: [] });
+      return [memberName(nodeName, at + 1), sandboxes] as const;
+    });
+    const byName = new Map(members);
+    return (name) => byName.get(name);
   }
 
   async stop(): Promise<void> {
