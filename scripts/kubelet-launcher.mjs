@@ -106,6 +106,11 @@ ${plainShell} tail -n +1 -F "$2" &
 wait
 `;
 
+/** By it a kubelet asks the guest agent. As the launcher's: node has a capability that only such a shell passes on. */
+const probe = `#!${monitorShell} sh
+exec ${process.execPath} /usr/lib/virt-probe.mjs "$@"
+`;
+
 /** Into an empty folder: one /usr, as Debian has it. */
 export async function makeLauncherRoot(root) {
   for (const name of ['bin', 'sbin', 'lib', 'lib64']) {
@@ -114,7 +119,7 @@ export async function makeLauncherRoot(root) {
   }
   const linked = [process.execPath, ...programs.filter(existsSync), ...modules.filter(existsSync).flatMap(filesBelow)];
   for (const file of new Set([...linked, ...linkedWith(linked), ...data.filter(existsSync)])) copy(root, file);
-  await bundleProgram('virt-launcher', path.join(root, 'usr/lib/virt-launcher.mjs'));
+  for (const name of ['virt-launcher', 'virt-probe']) await bundleProgram(name, path.join(root, `usr/lib/${name}.mjs`));
   for (const name of ['koffi', `@koromix/koffi-linux-${process.arch}`]) {
     cpSync(path.join('node_modules', name), path.join(root, 'usr/lib/node_modules', name), { recursive: true });
   }
@@ -123,6 +128,7 @@ export async function makeLauncherRoot(root) {
   mkdirSync(path.join(root, 'usr/libexec'), { recursive: true });
   for (const shell of [monitorShell, plainShell]) copy(root, '/bin/busybox', shell);
   writeFileSync(path.join(root, 'usr/bin/virt-tail'), tail, { mode: 0o755 });
+  writeFileSync(path.join(root, 'usr/bin/virt-probe'), probe, { mode: 0o755 });
   buildContainerDisk();
   copy(root, containerDisk, '/usr/bin/container-disk');
   mkdirSync(path.join(root, 'etc'));

@@ -130,6 +130,7 @@ function newNode(flags: NodeFlags, log: Logger, progress: (step: string) => void
         'virt-handler': program('virt-handler'),
         'virt-launcher': program('virt-launcher'),
         'container-disk': program('container-disk'),
+        'virt-probe': program('virt-probe'),
       },
       podNetwork: flags.podNetwork,
       hostDiskDirs: flags.hostDiskDirs,

@@ -3,6 +3,7 @@ import { isRecord } from '../../base/index.ts';
 import { duplicateField, type FieldError, invalidField, requiredField } from '../errors.ts';
 import { at, type JsonObject, objectsAt, textAt } from '../object.ts';
 import { nameProblem } from './metadata.ts';
+import { checkProbes } from './probe-rules.ts';
 
 /** Rules between the fields of a VMI's spec whose form is right already. `field` is the path of the spec; `isWhole`: nothing is added to it. */
 export function checkVmiSpec(spec: JsonObject, field: string, isWhole: boolean): FieldError[] {
@@ -14,6 +15,7 @@ export function checkVmiSpec(spec: JsonObject, field: string, isWhole: boolean):
     ...checkDisks(spec, field),
     ...checkInterfaces(spec, field),
     ...checkBootOrder(spec, field),
+    ...checkProbes(spec, field),
   ];
 }
 

@@ -2,6 +2,7 @@ import type { Container, Pod } from '../../api/index.ts';
 import { NodeError } from '../errors.ts';
 import { prepareDevices } from './devices.ts';
 import type { PodNetworks } from './ports.ts';
+import { needsAddress, type Probe, probesOf } from './probe-spec.ts';
 import type { SandboxPlan } from './sandbox-plan.ts';
 import { prepareVolumes, type VolumeDeps } from './volumes.ts';
 
@@ -44,10 +45,12 @@ export async function buildPlan(
     argv: programOf(each, options.programs),
     logFile: logFile(each.name),
   }));
+  const probes = probesOf(container);
   const mounts = await prepareVolumes(pod, container, podDir, deps);
   const devices = await prepareDevices(pod, container, deps);
   const { uid = '', namespace = 'default', name } = pod.metadata;
   const network = await deps.networks.join(uid, domainOf(pod) ?? name, namespace);
+  if (!network) refuseUnreachable(probes);
   return {
     uid,
     namespace,
@@ -67,6 +70,16 @@ export async function buildPlan(
     logFile: logFile(container.name),
     ...(beside.length > 0 && { beside }),
   };
+}
+
+/** At the address of the machine the machine's own ports would answer. Throws NodeError UNSUPPORTED. */
+function refuseUnreachable(probes: readonly Probe[]): void {
+  const found = probes.find(needsAddress);
+  if (!found) return;
+  const why = 'VMs have user networking here, into which nothing can be connected';
+  const advice =
+    'apt-get install dnsmasq-base nftables iproute2 and start the node again, or ask by exec or guestAgentPing';
+  throw new NodeError('UNSUPPORTED', `${found.name}Probe.${found.check.kind}: ${why}: ${advice}`);
 }
 
 /** Without a link of its own there is nothing that the agent could set up for the guest: it has QEMU's network stack. */

@@ -5,10 +5,12 @@ import type { OrphanSandbox, PodObservation, PresentPod } from './observe.ts';
 /** What may be done about a pod besides writing its status. */
 export interface PodStepArgs {
   startSandbox: { readonly pod: Pod };
-  /** Asks process 1 to end, and remembers on disk since when the first time. */
-  terminateSandbox: object;
+  /** Asks process 1 to end, and remembers on disk since when the first time. `because`: an event says so. */
+  terminateSandbox: { readonly because?: string };
   killSandbox: object;
   rotateLog: object;
+  /** Asks the guest from now on, as the container's probes say. */
+  keepProbes: { readonly pod: Pod };
   /** Gives back the files of the host that the pod had. */
   releaseDisks: object;
   /** Writes the last status while the files still tell how the pod ended. */
@@ -39,12 +41,17 @@ const killing: PodPlan = { steps: [{ step: 'killSandbox' }], requeueAfterMs: rec
 
 const isUp = ({ sandbox }: PodObservation) => sandbox.kind === 'running' || sandbox.kind === 'starting';
 const isDeleted = ({ pod }: PresentPod) => Boolean(pod.metadata.deletionTimestamp);
-const mustEnd = (seen: PresentPod) => seen.isDraining || isDeleted(seen);
+/** Who was asked to end has to, also when it is forgotten why. */
+const mustEnd = (seen: PresentPod) => seen.isDraining || isDeleted(seen) || seen.terminatingSinceMs !== undefined;
 const isFinal = ({ pod }: PresentPod) => pod.status?.phase === 'Succeeded' || pod.status?.phase === 'Failed';
 
 /** What is left of the pod's grace period. */
 function leftMs({ pod, now, terminatingSinceMs = now.getTime() }: PresentPod): number {
   return terminatingSinceMs + graceMs(pod) - now.getTime();
+}
+
+function hasProbes({ spec: { containers } }: Pod): boolean {
+  return containers[0]?.readinessProbe !== undefined || containers[0]?.livenessProbe !== undefined;
 }
 
 /** QEMU has ended; the object of the pod may stay for long. */
@@ -107,10 +114,25 @@ const presentRules = ruleTable<PresentPod, PodPlan>(
       plan: afterEnd,
     },
     {
+      name: 'unhealthy',
+      why: 'The liveness probe failed too often, so the program of the pod is asked to end; a pod is never started a second time.',
+      when: ({ sandbox, probes }) => sandbox.kind === 'running' && probes?.unhealthy !== undefined,
+      plan: ({ probes }) => ({
+        steps: [{ step: 'terminateSandbox', ...(probes?.unhealthy && { because: probes.unhealthy }) }],
+        requeueAfterMs: recheckMs,
+      }),
+    },
+    {
       name: 'up',
-      why: 'The pod runs and shall run; only its log is kept from growing.',
+      why: 'The pod runs and shall run; only its log is kept from growing, and its probes are kept going.',
       when: isUp,
-      plan: () => ({ steps: [{ step: 'rotateLog' }], requeueAfterMs: upRecheckMs }),
+      plan: ({ pod, sandbox }) => ({
+        steps: [
+          { step: 'rotateLog' },
+          ...(sandbox.kind === 'running' && hasProbes(pod) ? [{ step: 'keepProbes', pod } as const] : []),
+        ],
+        requeueAfterMs: upRecheckMs,
+      }),
     },
     {
       name: 'down',

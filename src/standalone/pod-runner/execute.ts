@@ -10,7 +10,9 @@ import type { HostDisks } from './host-disks.ts';
 import type { ImageStore } from './images.ts';
 import type { PodMemory } from './memory.ts';
 import type { PodObservation } from './observe.ts';
+import type { PodProbes } from './pod-probes.ts';
 import type { PodNetworks, PodSource } from './ports.ts';
+import { probesOf } from './probe-spec.ts';
 import type { Sandboxes } from './sandbox.ts';
 import { type StatusDeps, writePodStatus } from './status.ts';
 
@@ -22,6 +24,7 @@ export interface ExecuteDeps extends StatusDeps {
   readonly claims: Pick<ClaimDirectories, 'take' | 'device'>;
   readonly networks: PodNetworks;
   readonly logs: LogKeeper;
+  readonly probes: PodProbes;
   readonly plan: PlanOptions;
   /** Time until a pod with an obstacle is tried again. */
   readonly retryMs: number;
@@ -44,6 +47,14 @@ export const executors: Executors<PodStepArgs, ExecuteContext> = {
   },
   rotateLog: async (_step, { observation, deps }) => {
     for (const name of logNames(observation)) deps.logs.keep(deps.logFile(observation.uid, name));
+    return done;
+  },
+  keepProbes: async ({ pod }, { observation: { uid, sandbox }, deps }) => {
+    const [container] = pod.spec.containers;
+    if (!container || sandbox.kind !== 'running') return done;
+    const wasReady = pod.status?.containerStatuses?.[0]?.ready === true;
+    const probes = probesOf(container);
+    deps.probes.keep({ uid, container: container.name, probes, startedAtMs: sandbox.startedAtMs, wasReady });
     return done;
   },
   releaseDisks: async (_step, { observation, deps }) => {
@@ -95,14 +106,16 @@ async function startSandbox(
 
 /** The time first: a process that is asked and not known to be asked would be given a second grace period. */
 async function terminateSandbox(
-  _step: Step<PodStepArgs, 'terminateSandbox'>,
-  { observation, deps: { sandboxes } }: ExecuteContext,
+  { because }: Step<PodStepArgs, 'terminateSandbox'>,
+  { observation, deps: { sandboxes, probes } }: ExecuteContext,
 ): Promise<Outcome> {
   const { uid, now } = observation;
   const isAsked = observation.kind === 'present' && observation.terminatingSinceMs !== undefined;
   if (!isAsked) await sandboxes.markTerminating(uid, now.getTime());
   await sandboxes.terminate(uid);
-  return done;
+  probes.stop(uid);
+  if (because === undefined) return done;
+  return { kind: 'done', events: [{ type: 'Normal', reason: 'Killing', message: because }] };
 }
 
 async function reportEnd(

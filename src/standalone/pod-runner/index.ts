@@ -12,6 +12,7 @@ export * from './kube-pods.ts';
 export type { PodObservation } from './observe.ts';
 export { pageImages } from './page-images.ts';
 export * from './pod-log.ts';
+export type { ProbeState } from './pod-probes.ts';
 export * from './pod-runner.ts';
 export { mountsBelow, shareMounts, unshareMounts } from './pods-mount.ts';
 export * from './project.ts';

@@ -13,7 +13,9 @@ import type { HostDisks } from './host-disks.ts';
 import type { ImageStore } from './images.ts';
 import { PodMemories } from './memory.ts';
 import { observePod, type PodObservation } from './observe.ts';
+import { PodProbes } from './pod-probes.ts';
 import type { PodNetworks, PodSource } from './ports.ts';
+import { checkOnce } from './probe-check.ts';
 import type { Sandboxes } from './sandbox.ts';
 import { writeStatus } from './status.ts';
 
@@ -56,6 +58,7 @@ export class PodRunner implements Component {
   readonly #reconciler: Reconciler<PodObservation, PodDecision, ExplainFacts>;
   readonly #memories = new PodMemories();
   readonly #logs: LogKeeper;
+  readonly #probes: PodProbes;
   #unsubscribe: () => void = () => undefined;
   #unsubscribeClaims: () => void = () => undefined;
   #imageWatch: FSWatcher | undefined;
@@ -64,10 +67,12 @@ export class PodRunner implements Component {
   constructor(options: PodRunnerOptions, { clock = systemClock, random = Math.random, ...deps }: PodRunnerDeps) {
     this.#deps = { ...deps, clock };
     this.#isDraining = options.isDraining ?? false;
+    this.#probes = this.#makeProbes(options);
     this.#logs = new LogKeeper({ notesTimes: true }, { clock, log: deps.log });
     this.#executeDeps = {
       ...deps,
       logs: this.#logs,
+      probes: this.#probes,
       plan: options,
       hostIp: options.hostIp,
       retryMs: options.retryMs ?? 5_000,
@@ -97,6 +102,7 @@ export class PodRunner implements Component {
     this.#unsubscribeClaims();
     this.#imageWatch?.close();
     await this.#reconciler.stop();
+    this.#probes.forgetAll();
     this.#logs.forgetAll();
     this.#memories.forgetAll();
   }
@@ -128,7 +134,7 @@ export class PodRunner implements Component {
   #parts(): Parts {
     const { pods } = this.#deps;
     const memories = this.#memories;
-    const observing = { ...this.#deps, memories, isDraining: () => this.#isDraining };
+    const observing = { ...this.#deps, memories, probes: this.#probes, isDraining: () => this.#isDraining };
     const words = { field: 'uid', object: 'the pod', onChange: 'when the pod or its sandbox changes' };
     return {
       ...factsParts(seenOf, words),
@@ -160,6 +166,23 @@ export class PodRunner implements Component {
     return runPlan(steps, context, { executors, deadlineMs: () => stepDeadlineMs, errorOf: stepErrorOf, clock });
   }
 
+  #makeProbes({ programs, hostIp }: PodRunnerOptions): PodProbes {
+    const { pods, sandboxes, networks, clock } = this.#deps;
+    return new PodProbes({
+      clock,
+      check: (uid, { check }, signal) => {
+        const [address = hostIp] = networks.addressesOf(uid);
+        return checkOnce(check, { uid, address }, signal, { sandboxes, programs });
+      },
+      onChange: (uid) => this.#reconciler.wake(uid),
+      onFailure: (uid, name, message) => {
+        const pod = pods.get(uid);
+        const text = `${name === 'liveness' ? 'Liveness' : 'Readiness'} probe failed: ${message}`;
+        if (pod) pods.recordEvent(pod, 'Warning', 'Unhealthy', text);
+      },
+    });
+  }
+
   #watch(uid: string): void {
     this.#memories.of(uid).unwatch ??= this.#deps.sandboxes.watch(uid, () => this.#reconciler.wake(uid));
   }
@@ -168,6 +191,7 @@ export class PodRunner implements Component {
   #forgetIfGone({ kind, uid, sandbox }: PodObservation): boolean {
     if (kind !== 'orphan' || sandbox.kind === 'running' || sandbox.kind === 'starting') return false;
     this.#memories.forget(uid);
+    this.#probes.forget(uid);
     return true;
   }
 }

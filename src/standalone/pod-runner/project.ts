@@ -11,6 +11,7 @@ import {
 } from '../../api/index.ts';
 import { rfc3339, sameJson } from '../../base/index.ts';
 import { isGuestLog } from './build-plan.ts';
+import type { ProbeState } from './pod-probes.ts';
 import type { SandboxState } from './sandbox.ts';
 
 /** Why a container has not been started. */
@@ -31,6 +32,8 @@ export interface PodView {
   readonly logTail: string;
   /** The node was stopped, the pod with it. */
   readonly isDraining: boolean;
+  /** Undefined: its probes were not begun, or it has none. */
+  readonly probes: ProbeState | undefined;
 }
 
 /** The status of a pod as kubelet would write it; the VMI controller and users read it. Pure. */
@@ -38,6 +41,7 @@ export function projectPodStatus(pod: Pod, view: PodView): PodStatus {
   const state = containerState(pod, view);
   const phase = state.terminated ? (state.terminated.exitCode === 0 ? 'Succeeded' : 'Failed') : undefined;
   const isUp = state.running !== undefined;
+  const isReady = isUp && isContainerReady(pod, view);
   const startedAtMs = 'startedAtMs' in view.sandbox ? view.sandbox.startedAtMs : view.now.getTime();
   const drained = view.isDraining && phase !== undefined;
   return {
@@ -47,13 +51,13 @@ export function projectPodStatus(pod: Pod, view: PodView): PodStatus {
     hostIPs: [{ ip: view.hostIp }],
     ...((isUp || phase) && addresses(pod, view)),
     startTime: pod.status?.startTime ?? rfc3339(new Date(startedAtMs)),
-    conditions: conditions(pod, isUp, phase !== undefined, view.now),
+    conditions: conditions(pod, { isUp, isReady, isFinal: phase !== undefined }, view.now),
     ...(pod.spec.initContainers?.length && {
       initContainerStatuses: pod.spec.initContainers.map((container) =>
         isGuestLog(container) ? sideStatus(pod, container, state) : doneStatus(container, isUp || Boolean(phase)),
       ),
     }),
-    containerStatuses: pod.spec.containers.slice(0, 1).map((container) => status(pod, container, state)),
+    containerStatuses: pod.spec.containers.slice(0, 1).map((container) => status(pod, container, state, isReady)),
     qosClass: pod.status?.qosClass ?? 'Burstable',
   };
 }
@@ -99,14 +103,14 @@ function lost(pod: Pod, view: PodView): ContainerState {
   };
 }
 
-function status(pod: Pod, container: Container, state: ContainerState): ContainerStatus {
+function status(pod: Pod, container: Container, state: ContainerState, isReady?: boolean): ContainerStatus {
   const isUp = state.running !== undefined;
   const image = container.image ?? '';
   const hasRun = isUp || state.terminated !== undefined;
   return {
     name: container.name,
     state,
-    ready: isUp,
+    ready: isReady ?? isUp,
     started: isUp,
     restartCount: 0,
     image,
@@ -143,18 +147,32 @@ function doneStatus(container: Container, done: boolean): ContainerStatus {
   };
 }
 
-function conditions(pod: Pod, isUp: boolean, isFinal: boolean, now: Date): Condition[] {
+/** What its readiness probe says, once it has said something. */
+function isContainerReady({ spec, status: reported }: Pod, { probes }: PodView): boolean {
+  if (spec.containers[0]?.readinessProbe === undefined) return true;
+  return probes?.isReady ?? reported?.containerStatuses?.[0]?.ready ?? false;
+}
+
+interface Readiness {
+  readonly isUp: boolean;
+  readonly isReady: boolean;
+  readonly isFinal: boolean;
+}
+
+function conditions(pod: Pod, { isUp, isReady, isFinal }: Readiness, now: Date): Condition[] {
   const old = pod.status?.conditions ?? [];
   const gates = pod.spec.readinessGates ?? [];
   const closed = gates.map((gate) => gate.conditionType).filter((type) => findCondition(old, type)?.status !== 'True');
-  const containers = isUp ? undefined : isFinal ? 'PodCompleted' : 'ContainersNotReady';
+  const containers = isReady ? undefined : isFinal ? 'PodCompleted' : 'ContainersNotReady';
+  const unready = `containers with unready status: [${pod.spec.containers[0]?.name ?? ''}]`;
+  const notReady = { ...(containers && { reason: containers }), ...(isUp && !isReady && { message: unready }) };
   const gate = closed.length > 0 ? `the status of pod readiness gate ${closed.join(', ')} is not "True"` : undefined;
   const wanted: Condition[] = [
     { type: 'PodScheduled', status: 'True' },
     { type: 'Initialized', status: isUp || isFinal ? 'True' : 'False' },
-    { type: 'ContainersReady', status: containers ? 'False' : 'True', ...(containers && { reason: containers }) },
+    { type: 'ContainersReady', status: containers ? 'False' : 'True', ...notReady },
     containers
-      ? { type: 'Ready', status: 'False', reason: containers }
+      ? { type: 'Ready', status: 'False', ...notReady }
       : gate
         ? { type: 'Ready', status: 'False', reason: 'ReadinessGatesNotReady', message: gate }
         : { type: 'Ready', status: 'True' },

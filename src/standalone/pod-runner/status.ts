@@ -4,6 +4,7 @@ import type { PodDecision } from './decide.ts';
 import type { PodMemory } from './memory.ts';
 import type { PodObservation, PresentPod } from './observe.ts';
 import { logTail } from './pod-log.ts';
+import type { PodProbes } from './pod-probes.ts';
 import type { PodNetworks, PodSource } from './ports.ts';
 import { projectPodStatus, statusDiffers } from './project.ts';
 import type { Sandboxes, SandboxState } from './sandbox.ts';
@@ -12,6 +13,7 @@ export interface StatusDeps {
   readonly pods: Pick<PodSource, 'patchStatus'>;
   readonly sandboxes: Pick<Sandboxes, 'inspect'>;
   readonly networks: Pick<PodNetworks, 'addressesOf'>;
+  readonly probes: Pick<PodProbes, 'state' | 'stop'>;
   readonly hostIp: string;
   /** Of the container `compute` unless another one is named. */
   readonly logFile: (uid: string, container?: string) => string;
@@ -41,10 +43,11 @@ export async function writePodStatus(
   pod: Pod,
   { uid, now, isDraining }: Pick<PresentPod, 'uid' | 'now' | 'isDraining'>,
   { obstacle }: PodMemory,
-  { pods, sandboxes, networks, hostIp, logFile, watch }: StatusDeps,
+  { pods, sandboxes, networks, probes, hostIp, logFile, watch }: StatusDeps,
 ): Promise<'written' | 'unchanged'> {
   const sandbox = await sandboxes.inspect(uid);
   if (sandbox.kind === 'running') watch(uid);
+  else probes.stop(uid);
   if (isReported(pod, sandbox)) return 'unchanged';
   const hasFailed = sandbox.kind === 'exited' && sandbox.exitCode !== 0;
   const tail = hasFailed ? await logTail(logFile(uid)) : '';
@@ -56,6 +59,7 @@ export async function writePodStatus(
     now,
     logTail: tail,
     isDraining,
+    probes: probes.state(uid),
   });
   if (!statusDiffers(pod, wanted)) return 'unchanged';
   await pods.patchStatus(pod, wanted);

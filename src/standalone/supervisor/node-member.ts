@@ -155,6 +155,7 @@ export class NodeMember {
         podLogsDir: paths.podLogsDir,
         programs: {
           '/usr/bin/virt-launcher-monitor': programs['virt-launcher'],
+          'virt-probe': programs['virt-probe'],
           '/usr/bin/virt-tail': [...asQemuUser, ...virtTail],
           '/usr/bin/container-disk': [...asQemuUser, ...programs['container-disk']],
         },

@@ -5,6 +5,9 @@ import type { NodePaths } from '../paths.ts';
 export const controlPrograms = ['virt-controller', 'apiserver'] as const;
 export type ProgramName = (typeof controlPrograms)[number] | 'virt-handler';
 
+/** What pods run. */
+export type PodProgramName = 'virt-launcher' | 'container-disk' | 'virt-probe';
+
 /** More than these no one machine has room for; and each takes two programs' memory. */
 export const maxNodes = 8;
 
@@ -23,7 +26,7 @@ export interface StandaloneNodeOptions {
   /** The built page. */
   readonly pageDir: string;
   /** node and the script of each program, without arguments. */
-  readonly programs: Readonly<Record<ProgramName | 'virt-launcher' | 'container-disk', readonly [string, ...string[]]>>;
+  readonly programs: Readonly<Record<ProgramName | PodProgramName, readonly [string, ...string[]]>>;
   /** `auto`, `none` or the IPv4 range of pods. */
   readonly podNetwork: string;
   /** Directories whose files VMs may have as `hostDisk`, besides the node's own; absolute. */

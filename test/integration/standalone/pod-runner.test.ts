@@ -231,6 +231,41 @@ describe('pod runner', { skip: needsRoot }, () => {
     await untilCalled('status Running running');
   });
 
+  test('a pod is ready when its probe says so, and ends when it is not well, as a kubelet would have it', async () => {
+    await start();
+    const script = [
+      'trap "exit 0" TERM',
+      'until [ -e /tmp/well ]; do sleep 0.1; done; sleep 1; touch /tmp/ready',
+      'sleep 2; rm /tmp/well; while :; do sleep 0.1; done',
+    ].join('; ');
+    const pod = podOf('probed', `touch /tmp/well; ${script}`);
+    const often = { periodSeconds: 1, failureThreshold: 2 };
+    const asking = (line: string) => ({ ...often, exec: { command: ['/bin/sh', '-c', line] } });
+    Object.assign(pod.spec.containers[0] ?? {}, {
+      readinessProbe: asking('test -e /tmp/ready'),
+      livenessProbe: asking('test -e /tmp/well || { echo feels sick; exit 3; }'),
+    });
+    pods.show('probed', pod);
+    await untilCalled('status Running running');
+    assert.equal(pods.cached.get('probed')?.status?.containerStatuses?.[0]?.ready, false);
+    await until('ready', () => pods.cached.get('probed')?.status?.containerStatuses?.[0]?.ready === true);
+    await untilCalled('event Normal Killing: Container compute failed liveness probe');
+    await untilCalled('status Succeeded Completed 0');
+    assert.ok(times('event Warning Unhealthy: Liveness probe failed: feels sick') >= 2, pods.calls.join('\n'));
+    assert.ok(times('event Warning Unhealthy: Readiness probe failed: the command ended with 1') >= 1);
+  });
+
+  test('a probe of a port of a pod without an address is refused before anything is started', async () => {
+    await start();
+    const pod = podOf('unreachable', waits);
+    Object.assign(pod.spec.containers[0] ?? {}, { readinessProbe: { tcpSocket: { port: 22 } } });
+    pods.show('unreachable', pod);
+    await untilCalled('status Pending CreateContainerConfigError');
+    const told = pods.calls.find((call) => call.startsWith('event Warning Failed'));
+    assert.match(told ?? '', /readinessProbe\.tcpSocket: VMs have user networking here.*dnsmasq-base/);
+    assert.equal((await sandboxes.inspect('unreachable')).kind, 'none');
+  });
+
   test('an image that is put into its directory is seen at once', async () => {
     await start();
     const pod = podOf('b2', waits);

@@ -15,6 +15,7 @@ checkFolderRules({
     resize: ['domain'],
     lifecycle: ['domain', 'disks', 'guest-agent', 'notify'],
     'cmd-server': ['domain', 'stats'],
+    probe: [],
   },
   /** Errors, the options, the hypervisor as all of them see it. */
   shared: ['errors.ts', 'options.ts', 'ports.ts'],

@@ -67,7 +67,7 @@ function outcomeOf(situation: PodSituation): string {
   const { rule, steps, requeueAfterMs } = decidePod(observationOf(situation));
   const { pod, sandbox, isDraining } = situation;
   const at = { hostIp: '127.0.0.1', podIps: [], now: new Date(nowMs) };
-  const view = { sandbox, obstacle: undefined, ...at, logTail: '', isDraining };
+  const view = { sandbox, obstacle: undefined, ...at, logTail: '', isDraining, probes: undefined };
   const status = pod && projectPodStatus(pod, view);
   const reported = `${status?.phase ?? '-'}${status?.reason ? ` ${status.reason}` : ''}`;
   const next = requeueAfterMs === undefined ? '-' : `${requeueAfterMs} ms`;

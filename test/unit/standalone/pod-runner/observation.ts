@@ -1,5 +1,5 @@
 import type { Pod } from '../../../../src/api/index.ts';
-import type { PodObservation, SandboxState } from '../../../../src/standalone/index.ts';
+import type { PodObservation, ProbeState, SandboxState } from '../../../../src/standalone/index.ts';
 
 /** A pod, or none of the API, as rows of tests vary it. */
 export interface PodSituation {
@@ -8,10 +8,12 @@ export interface PodSituation {
   readonly terminatingSinceMs: number | undefined;
   readonly nowMs: number;
   readonly isDraining: boolean;
+  readonly probes?: ProbeState;
 }
 
-export function observationOf({ pod, sandbox, terminatingSinceMs, nowMs, isDraining }: PodSituation): PodObservation {
+export function observationOf(situation: PodSituation): PodObservation {
+  const { pod, sandbox, terminatingSinceMs, nowMs, isDraining, probes } = situation;
   const observed = { key: 'u', uid: 'u', now: new Date(nowMs), sandbox };
   if (!pod) return { ...observed, kind: 'orphan' };
-  return { ...observed, kind: 'present', pod, obstacle: undefined, terminatingSinceMs, isDraining };
+  return { ...observed, kind: 'present', pod, obstacle: undefined, terminatingSinceMs, isDraining, probes };
 }

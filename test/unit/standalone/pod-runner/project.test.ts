@@ -26,6 +26,7 @@ const view = (changes: Partial<PodView>): PodView => ({
   now,
   logTail: '',
   isDraining: false,
+  probes: undefined,
   ...changes,
 });
 const exited = (exitCode: number) => ({ kind: 'exited', startedAtMs: 0, finishedAtMs: 1000, exitCode }) as const;
@@ -47,6 +48,41 @@ test('a running pod has an address and a ready container; Ready waits for the re
   assert.equal(condition(closed, 'Ready')?.reason, 'ReadinessGatesNotReady');
   const open = pod({ conditions: [{ type: gate, status: 'True' }] });
   assert.equal(condition(projectPodStatus(open, view({ sandbox: up })), 'Ready')?.status, 'True');
+});
+
+test('a container with a readiness probe is ready when that says so, and until it has spoken stays as it was reported', () => {
+  const probed = (status?: Pod['status']) => {
+    const made = pod({ conditions: [{ type: gate, status: 'True' }], ...status });
+    Object.assign(made.spec.containers[0] ?? {}, { readinessProbe: { tcpSocket: { port: 80 } } });
+    return made;
+  };
+  const said = (isReady: boolean) => view({ sandbox: up, probes: { isReady, unhealthy: undefined } });
+  const unready = projectPodStatus(probed(), said(false));
+  assert.deepEqual([unready.phase, unready.containerStatuses?.[0]?.ready], ['Running', false]);
+  for (const type of ['ContainersReady', 'Ready']) {
+    const { status, reason, message } = condition(unready, type) ?? {};
+    assert.deepEqual([status, reason], ['False', 'ContainersNotReady']);
+    assert.equal(message, 'containers with unready status: [compute]');
+  }
+  assert.equal(condition(projectPodStatus(probed(), said(true)), 'Ready')?.status, 'True');
+  assert.equal(projectPodStatus(probed(), view({ sandbox: up })).containerStatuses?.[0]?.ready, false);
+  const before = projectPodStatus(probed(), said(true));
+  const restarted = projectPodStatus(probed({ ...before }), view({ sandbox: up }));
+  assert.equal(restarted.containerStatuses?.[0]?.ready, true);
+  const ended = projectPodStatus(probed({ ...before }), view({ sandbox: exited(0) }));
+  assert.equal(ended.containerStatuses?.[0]?.ready, false);
+});
+
+test('the log of the guest is a container that runs as long as the pod, and is no failure of its', () => {
+  const logged = pod();
+  logged.spec.initContainers = [
+    { name: 'guest-console-log', command: ['/usr/bin/virt-tail'], restartPolicy: 'Always' },
+  ];
+  const state = (changes: Partial<PodView>) => projectPodStatus(logged, view(changes)).initContainerStatuses?.[0];
+  assert.deepEqual(state({})?.state, { waiting: { reason: 'PodInitializing' } });
+  assert.ok(state({ sandbox: up })?.state?.running);
+  assert.equal(state({ sandbox: up })?.ready, true);
+  assert.equal(state({ sandbox: exited(2) })?.state?.terminated?.exitCode, 0);
 });
 
 test('exit code 0 is Succeeded, any other Failed with the end of the log', () => {

@@ -30,6 +30,12 @@ function pod(
   };
 }
 
+function probed(): Pod {
+  const made = pod('Running');
+  Object.assign(made.spec.containers[0] ?? {}, { livenessProbe: { tcpSocket: { port: 80 } } });
+  return made;
+}
+
 function seen(changes: Partial<PodSituation>) {
   return observationOf({
     pod: pod('Pending'),
@@ -48,6 +54,7 @@ const plans: Readonly<Record<string, readonly string[]>> = {
   terminate: ['terminateSandbox'],
   kill: ['killSandbox'],
   'rotate log': ['rotateLog'],
+  probe: ['rotateLog', 'keepProbes'],
   'release disks': ['releaseDisks'],
   remove: ['releaseDisks', 'removeFiles'],
   finish: ['releaseDisks', 'reportEnd', 'removeFiles', 'deletePod'],
@@ -57,6 +64,32 @@ describe('decidePod', () => {
   const table: readonly [string, Partial<PodSituation>, string, string][] = [
     ['a new pod is started', {}, 'new', 'start'],
     ['a running pod is left alone', { sandbox: sandboxes.running, pod: pod('Running') }, 'up', 'rotate log'],
+    ['a running pod with probes is asked', { sandbox: sandboxes.running, pod: probed() }, 'up', 'probe'],
+    ['one that only starts is not', { sandbox: sandboxes.starting, pod: probed() }, 'up', 'rotate log'],
+    [
+      'one that is not ready is left alone',
+      { sandbox: sandboxes.running, pod: probed(), probes: { isReady: false, unhealthy: undefined } },
+      'up',
+      'probe',
+    ],
+    [
+      'one whose liveness probe failed is told to end',
+      { sandbox: sandboxes.running, pod: probed(), probes: { isReady: true, unhealthy: 'why' } },
+      'unhealthy',
+      'terminate',
+    ],
+    [
+      'it is waited for, also when it is forgotten why it was told so',
+      { sandbox: sandboxes.running, pod: probed(), terminatingSinceMs: 99_000 },
+      'ending',
+      'terminate',
+    ],
+    [
+      'and killed when its grace period is over',
+      { sandbox: sandboxes.running, pod: probed(), terminatingSinceMs: 30_000 },
+      'grace-over',
+      'kill',
+    ],
     [
       'a pod that is gone from the API is killed',
       { pod: undefined, sandbox: sandboxes.running },
