@@ -223,7 +223,7 @@ async function serialConsole(command: Extract<Command, { command: 'console' }>):
   const serial = await openConsole(nodePaths(stateDir), wish, leave, warn);
   const viewOnly = access === 'view';
   process.stderr.write(`${consoleGreeting({ namespace, name, viewOnly, isTerminal: input.isTTY === true })}\r\n`);
-  const end = await attachConsole(serial, { input, output, report: warn }, { viewOnly }, leave);
+  const end = await attachConsole(serial, { input, output, report: warn }, { viewOnly, byPrompt: true }, leave);
   process.stderr.write(end === 'closed' ? '\r\nthe virtual machine closed its console\r\n' : '\r\n');
 }
 

@@ -41,18 +41,26 @@ function ask(
 ): Promise<ProbeAnswer> {
   const { domainName, timeoutSeconds } = question;
   return new Promise((resolve, reject) => {
+    /** A launcher may also say no in its answer. */
+    const answered = (error: ServiceError | null, answer: Answer, result: () => ProbeAnswer) => {
+      if (error) reject(error);
+      else if (answer.response?.success === false) reject(new Error(answer.response.message));
+      else resolve(result());
+    };
     if (question.kind === 'ping') {
-      client.guestPing({ domainName, timeoutSeconds }, new Metadata(), options, (error) =>
-        error ? reject(error) : resolve({ exitCode: 0, stdout: '' }),
+      client.guestPing({ domainName, timeoutSeconds }, new Metadata(), options, (error, answer) =>
+        answered(error, answer, () => ({ exitCode: 0, stdout: '' })),
       );
       return;
     }
     const { command: Command, args } = question;
     client.exec({ domainName, Command, Args: [...args], timeoutSeconds }, new Metadata(), options, (error, answer) =>
-      error ? reject(error) : resolve({ exitCode: answer.exitCode, stdout: answer.stdOut }),
+      answered(error, answer, () => ({ exitCode: answer.exitCode, stdout: answer.stdOut })),
     );
   });
 }
+
+type Answer = Pick<cmd.GuestPingResponse, 'response'>;
 
 function wordsOf({ details, message }: ServiceError, { kind, socket }: ProbeQuestion): string {
   const what = kind === 'ping' ? 'the guest agent does not answer' : 'the command could not be run in the guest';

@@ -144,6 +144,7 @@ export class ConsoleStream extends Duplex {
     this.#offset += bytes.length;
     const skipped = Math.min(this.#toSkip, bytes.length);
     this.#toSkip -= skipped;
+    if (skipped > 0) this.emit('past', bytes.subarray(0, skipped));
     if (skipped === bytes.length) return;
     if (!this.push(skipped === 0 ? bytes : bytes.subarray(skipped))) this.#socket?.pause();
   }

@@ -1,7 +1,8 @@
 import type { Duplex, Readable, Writable } from 'node:stream';
-import { errorCode } from '../../base/index.ts';
+import { errorCode, systemClock } from '../../base/index.ts';
 import type { ConsoleRole } from '../../web/index.ts';
 import { NodeError } from '../errors.ts';
+import { PipedLines } from './piped-lines.ts';
 
 /** Ctrl-]: as telnet and virsh console do it. */
 const leaveKey = 0x1d;
@@ -21,7 +22,7 @@ export interface ConsoleEnds {
   readonly report: (line: string) => void;
 }
 
-/** A `ConsoleStream`, which reports its role in event `role`; or any other byte stream. */
+/** A `ConsoleStream`, which reports its role in event `role`, and in `past` what it does not show again; or any other byte stream. */
 export interface SerialLine extends Duplex {
   takeOver?(): void;
 }
@@ -29,6 +30,8 @@ export interface SerialLine extends Duplex {
 export interface AttachOptions {
   /** Keys go nowhere, and the end of the input ends nothing. */
   readonly viewOnly: boolean;
+  /** Piped input is given a line at a time, each when the guest waits for one. Nothing at a terminal. */
+  readonly byPrompt?: boolean;
 }
 
 export type ConsoleEnd = 'left' | 'closed';
@@ -45,28 +48,37 @@ const quietMs = 1_000;
 export async function attachConsole(
   serial: SerialLine,
   ends: ConsoleEnds,
-  { viewOnly }: AttachOptions,
+  { viewOnly, byPrompt = false }: AttachOptions,
   signal: AbortSignal,
 ): Promise<ConsoleEnd> {
   const { input, output, report } = ends;
   const isTerminal = input.isTTY === true && input.setRawMode !== undefined;
   let quiet: NodeJS.Timeout | undefined;
   let isTakenOver = false;
+  let lines: PipedLines | undefined;
   if (isTerminal) input.setRawMode?.(true);
   try {
     return await new Promise<ConsoleEnd>((resolve, reject) => {
       const leave = () => resolve('left');
       if (signal.aborted) leave();
       signal.addEventListener('abort', leave, { once: true });
+      if (byPrompt && !isTerminal && !viewOnly) {
+        const send = (bytes: Buffer) => void serial.write(bytes);
+        const given = new PipedLines({ clock: systemClock, send, report, done: leave });
+        lines = given;
+        serial.on('past', (bytes: Buffer) => given.saw(bytes));
+      }
       input.on('data', (chunk: Buffer | string) => {
         const bytes = Buffer.from(chunk);
         const at = bytes.indexOf(leaveKey);
         if (isTakenOver && bytes.includes(takeBackKey)) serial.takeOver?.();
+        else if (lines) lines.push(at < 0 ? bytes : bytes.subarray(0, at));
         else if (!viewOnly && !isTakenOver) sendKeys(input, serial, at < 0 ? bytes : bytes.subarray(0, at));
         if (at >= 0) leave();
       });
       input.once('end', () => {
-        if (!viewOnly) quiet = setTimeout(leave, quietMs);
+        if (lines) lines.end();
+        else if (!viewOnly) quiet = setTimeout(leave, quietMs);
       });
       serial.on('role', (role: ConsoleRole, reason: string) => {
         isTakenOver = role === 'viewer';
@@ -77,6 +89,7 @@ export async function attachConsole(
       });
       serial.on('data', (chunk) => {
         quiet?.refresh();
+        lines?.saw(chunk);
         if (!output.write(chunk)) pauseUntilDrained(serial, output);
       });
       serial.once('close', () => resolve('closed'));
@@ -86,6 +99,7 @@ export async function attachConsole(
     });
   } finally {
     clearTimeout(quiet);
+    lines?.stop();
     if (isTerminal) input.setRawMode?.(false);
     input.pause();
     serial.destroy();
