@@ -7,6 +7,7 @@ import {
   findQemuUser,
   type LibvirtHypervisor,
   makePodDirectories,
+  ownSerialLog,
   type PodPaths,
   podPaths,
   type QemuUser,
@@ -99,7 +100,8 @@ export class Launcher {
     this.#refuseWhatIsMissing();
     if (!flags.runAsNonroot) await requireOwnPod();
     await makePodDirectories(paths, qemuUser);
-    this.#keepSerialLog(serialLogOf(paths));
+    const keepLog = this.#serialLogKeeper(paths, qemuUser);
+    keepLog();
     if (flags.simulateCrash) throw new LauncherError('SETUP_FAILED', 'crash simulated on request');
 
     const choice = new HypervisorChoice({ flags, kvm: environment.kvm }, { log: this.#log });
@@ -109,7 +111,10 @@ export class Launcher {
       { log: this.#log, clock: this.#clock, onCleanUp: (cleanUp) => this.#cleanUps.push(cleanUp) },
     );
     const parts = this.#makeParts({ identity, paths, qemuUser, hypervisor, choice });
-    hypervisor.onEvent((event) => parts.handleEvent(event));
+    hypervisor.onEvent((event) => {
+      if (event.kind === 'lifecycle') keepLog();
+      parts.handleEvent(event);
+    });
     await this.#startServing(paths, parts);
     void this.#warmUp(hypervisor, choice);
     if (standalone) await parts.syncVmi(standalone, {});
@@ -169,12 +174,19 @@ export class Launcher {
     );
   }
 
-  /** Without virtlogd nobody else does: a chatty guest would fill the node's disk. */
-  #keepSerialLog(file: string): void {
+  /**
+   * What keeps the guest's log from growing, for without virtlogd nobody else does, and readable. It is called again when the domain has
+   * changed: the file may be another one then.
+   */
+  #serialLogKeeper(paths: PodPaths, owner: QemuUser | undefined): () => void {
     const limits = { maxBytes: maxSerialLogBytes, pauseMs: serialLogPauseMs, counts: true };
     const keeper = new LogKeeper(limits, { clock: this.#clock, log: this.#log });
     this.#cleanUps.push({ what: 'serial log', run: () => keeper.forgetAll() });
-    keeper.keep(file);
+    const failed = (error: unknown) => this.#log.debug({ err: errorMessage(error) }, 'serial log has no owner yet');
+    return () => {
+      keeper.keep(serialLogOf(paths));
+      if (owner) ownSerialLog(paths, owner).catch(failed);
+    };
   }
 
   async #startServing(paths: PodPaths, parts: LauncherParts): Promise<void> {

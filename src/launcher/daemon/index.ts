@@ -4,6 +4,6 @@
  * Must not know: VMIs, what the domain is started or ended for, the agent.
  */
 export type { LibvirtHypervisor } from './libvirt-hypervisor.ts';
-export { findQemuUser, makePodDirectories, type QemuUser, requireOwnPod, serialLogOf } from './pod.ts';
+export { findQemuUser, makePodDirectories, ownSerialLog, type QemuUser, requireOwnPod, serialLogOf } from './pod.ts';
 export { type PodPaths, podPaths } from './pod-paths.ts';
 export { type CleanUp, startLibvirt } from './start-libvirt.ts';

@@ -1,3 +1,4 @@
+import { constants } from 'node:fs';
 import { chmod, chown, mkdir, open, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { errorMessage } from '../../base/index.ts';
@@ -73,6 +74,17 @@ export async function makePodDirectories(paths: PodPaths, owner: QemuUser | unde
 /** What the guest writes to its serial console, where its VMI wants that (logSerialConsole): the guest-console-log container reads it. */
 export function serialLogOf({ vmiDir }: Pick<PodPaths, 'vmiDir'>): string {
   return path.join(vmiDir, 'virt-serial0-log');
+}
+
+/** libvirt puts a log of root's own in its place when the domain starts, which the container of user 107 could not read. */
+export async function ownSerialLog(paths: Pick<PodPaths, 'vmiDir'>, { uid, gid }: QemuUser): Promise<void> {
+  const handle = await open(serialLogOf(paths), constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  try {
+    const found = await handle.stat();
+    if (found.isFile() && (found.uid !== uid || found.gid !== gid)) await handle.chown(uid, gid);
+  } finally {
+    await handle.close();
+  }
 }
 
 async function makeSerialLog(paths: PodPaths, owner: QemuUser | undefined): Promise<void> {

@@ -17,7 +17,7 @@ import path from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
 import { silentLogger } from '../../../../src/base/index.ts';
 import { daemonConf, qemuConf } from '../../../../src/launcher/daemon/config.ts';
-import { findQemuUser, makePodDirectories, requireOwnPod } from '../../../../src/launcher/daemon/pod.ts';
+import { findQemuUser, makePodDirectories, ownSerialLog, requireOwnPod } from '../../../../src/launcher/daemon/pod.ts';
 import { podPaths } from '../../../../src/launcher/daemon/pod-paths.ts';
 import { watchForHang } from '../../../../src/launcher/daemon/start-libvirt.ts';
 import { DaemonSupervisor, daemonEnvironment, findDaemonProgram } from '../../../../src/launcher/daemon/supervisor.ts';
@@ -191,6 +191,22 @@ test('pitfall 11: directories of the pod that are gone are made again, with the 
   await makePodDirectories(pod, owner);
   assert.deepEqual([statSync(pod.vmiDir).mode & 0o777, statSync(log).mode & 0o777], [0o750, 0o640]);
   assert.ok(existsSync(pod.disks.emptyDiskDir));
+});
+
+test('a serial log that libvirt has made anew belongs to QEMU again; a link in its place is left alone', async () => {
+  const parsed = parseLauncherFlags([...launcherArgs]);
+  const flags = parsed.kind === 'options' ? parsed.options : assert.fail();
+  const pod = podPaths(flags, 'default_small', dir);
+  const own = { name: 'qemu', uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 };
+  await makePodDirectories(pod, own);
+  const log = path.join(pod.vmiDir, 'virt-serial0-log');
+  const qemu = own.uid === 0 ? { name: 'qemu', uid: 107, gid: 107 } : own;
+  await ownSerialLog(pod, qemu);
+  assert.deepEqual([statSync(log).uid, statSync(log).gid], [qemu.uid, qemu.gid]);
+  rmSync(log);
+  await assert.rejects(ownSerialLog(pod, own), { code: 'ENOENT' });
+  symlinkSync('/etc/hostname', log);
+  await assert.rejects(ownSerialLog(pod, own), { code: 'ELOOP' });
 });
 
 test('as root outside of a pod the launcher refuses to touch the machine', async () => {
