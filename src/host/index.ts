@@ -62,7 +62,7 @@ export { openPlainFile, PlainFileError, readPlainFile, readPlainFileSync, readTe
 export { PresenceSocket } from './presence-socket.ts';
 export { hasEnded, type ProcessStat, parseProcessStat, readProcessStat } from './process-stat.ts';
 export { userOf } from './process-table.ts';
-export { openPty, PtyError } from './pty.ts';
+export { openPty } from './pty.ts';
 export { findDaemon, findPitThread, findQemu, isVcpu, vcpuThreads } from './qemu-processes.ts';
 export { type RecordFiles, recordDirectory } from './record-files.ts';
 export { replaceFile, replaceFileSync, syncDirectory, syncTree } from './replace-file.ts';

@@ -1,7 +1,7 @@
 import { checkFolderRules } from '../../fixtures/folder-rules.ts';
 
 /** The outside as requests see it. */
-const ports = ['pod-logs.ts', 'upload-tokens.ts', 'usage.ts', 'vm-subresources.ts'];
+const ports = ['pod-exec.ts', 'pod-logs.ts', 'upload-tokens.ts', 'usage.ts', 'vm-subresources.ts'];
 
 checkFolderRules({
   root: 'src/apiserver',

@@ -37,6 +37,7 @@ const fileCalls =
 const mayCall: Readonly<Record<string, string>> = {
   'src/host/safe-path.ts': 'opens each element once and follows no link: this is the entry',
   'src/host/new-file.ts': 'takes a descriptor, never a path',
+  'src/host/pty.ts': 'opens a device that was opened without following a link',
   'src/host/storage.ts': 'a thread of it opens one element of what was opened, and follows no link',
   'src/agent/node/devices/groups-in-use.ts':
     'asks whether directories of pods are there, which the kubelet alone makes',
@@ -73,6 +74,7 @@ const mayEnterLaunchers: Readonly<Record<string, string>> = {
     'the claims of an attachment pod, without following a link from there on',
   'src/agent/node/facts/host-selinux.ts': 'the label of the root itself, opened as trusted',
   'src/agent/serve/rest/guest-sockets.ts': 'without following a link from there on',
+  'src/agent/serve/rest/serial-log.ts': 'without following a link from there on',
   'src/domain-cache/notify-listeners.ts': 'place of the notify pipe',
   'src/agent/migration-proxy/pod-sockets.ts':
     'sockets of the source’s launcher, without following a link from `kubevirt` on',
@@ -155,6 +157,7 @@ test('SafePath gives away no path but those', () => {
     'identity',
     'isMountPoint',
     'isOnMountOf',
+    'lastBytes',
     'link',
     'linkText',
     'makeDirectory',

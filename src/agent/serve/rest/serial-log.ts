@@ -1,11 +1,16 @@
 import { createHash } from 'node:crypto';
 import type { ConsolePast } from '../../../console/index.ts';
-import { isProcessAlive, openNoFollow, parseLogStart, type SafePath } from '../../../host/index.ts';
-import type { GuestSocketAddress } from './guest-sockets.ts';
+import { isProcessAlive, openNoFollow, type ProcessId, parseLogStart, type SafePath } from '../../../host/index.ts';
 import { oneElement } from './guest-sockets.ts';
 
 /** In the launcher's private directory of the VMI; the launcher keeps it, and its older part, from growing. */
 const fileName = 'virt-serial0-log';
+
+export interface SerialLogPlace {
+  readonly launcher: ProcessId;
+  /** In its private directory, named after the UID of the VMI. */
+  readonly directory: string;
+}
 
 /**
  * The last bytes that the guest wrote to its serial console since its launcher began, at most `maxBytes`, and where they stand in all that it
@@ -13,7 +18,7 @@ const fileName = 'virt-serial0-log';
  * nothing was written yet.
  */
 export async function readSerialLog(
-  { launcher, directory }: Pick<GuestSocketAddress, 'launcher' | 'directory'>,
+  { launcher, directory }: SerialLogPlace,
   maxBytes: number,
   procDir: string,
 ): Promise<ConsolePast | undefined> {
