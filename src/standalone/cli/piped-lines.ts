@@ -1,3 +1,4 @@
+import { stripVTControlCharacters } from 'node:util';
 import type { Clock } from '../../base/index.ts';
 
 export interface PipedLinesDeps {
@@ -19,7 +20,6 @@ const noPromptMs = 20_000;
 const noAnswerMs = 60_000;
 const keptBytes = 4_096;
 
-const control = /\u001b\[[0-9;?]*[A-Za-z]/g;
 const prompt = /(?:[#$%>]|login:|[Pp]assword:) ?$/;
 
 /**
@@ -80,8 +80,8 @@ export class PipedLines {
 
   /** Behind its own echo of a line there is a line end first. */
   #atPrompt(): boolean {
-    const line = this.#shown.slice(this.#shown.lastIndexOf('\n') + 1).replace(control, '');
-    return prompt.test(line);
+    const line = this.#shown.slice(this.#shown.lastIndexOf('\n') + 1);
+    return prompt.test(stripVTControlCharacters(line));
   }
 
   #open(): void {
