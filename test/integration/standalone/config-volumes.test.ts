@@ -80,7 +80,7 @@ describe('files of secrets and config maps in the pod of a VMI', { skip: needsRo
     const claims = new ClaimDirectories(parts, source);
     const hostDisks = new HostDisks({ dirs: [], ownersDir: path.join(dir, 'owners'), nodeDirs: [] });
     await mkdir(path.dirname(logFile), { recursive: true });
-    const plan = await buildPlan(pod, sandboxes.podDir(uid), logFile, options, {
+    const plan = await buildPlan(pod, sandboxes.podDir(uid), () => logFile, options, {
       ...{ images, objects: source, claims, hostDisks },
       networks: { join: async () => undefined },
     });
