@@ -17,8 +17,8 @@ import {
   rebootFlags,
   scpFlags,
   screenshotFlags,
-  statusFlags,
   sshFlags,
+  statusFlags,
   stopFlags,
   upFlags,
   urlFlags,
@@ -30,9 +30,9 @@ import type { ListWish } from './list.ts';
 import type { MigrateWish } from './migrate.ts';
 import { asYargsReads, refuseMisread } from './misread.ts';
 import { commandPath, type Grammar, misuse } from './misuse.ts';
-import { addUserCommands, type UserCommand } from './user-commands.ts';
 import type { SshWish } from './ssh.ts';
 import { loginOf, type ScpFile, scpFilesOf } from './ssh-arguments.ts';
+import { addUserCommands, type UserCommand } from './user-commands.ts';
 import type { CliVmAction, VmName } from './vm-agent.ts';
 
 /** What the command line asks for. */
