@@ -92,7 +92,6 @@ describe('the API of the standalone node', () => {
     ['no gates', { featureGates: [] }, 107],
     ['the gate Root', { featureGates: ['Root'] }, 0],
     ['the gate Root, listed as on and as off', { featureGates: ['Root'], disabledFeatureGates: ['Root'] }, 0],
-    ['gates that are no list', { featureGates: 'Root' }, 107],
   ];
   for (const [what, { phase = 'Deployed', ...developerConfiguration }, runtimeUser] of gates) {
     test(`a KubeVirt object with ${what} gives a new VMI runtimeUser ${runtimeUser}`, async () => {
@@ -111,6 +110,16 @@ describe('the API of the standalone node', () => {
       await admin.delete(`${all}/kubevirt`);
     });
   }
+
+  test('a KubeVirt object with gates that are no list is refused', async () => {
+    const spec = { configuration: { developerConfiguration: { featureGates: 'Root' } } };
+    const head = { apiVersion: 'kubevirt.io/v1', kind: 'KubeVirt', metadata: { name: 'malformed' } };
+    const refused = await client('admin').post('/apis/kubevirt.io/v1/namespaces/kubevirt/kubevirts', { ...head, spec });
+    assert.deepEqual(
+      [refused.status, refused.body.details.causes[0].field],
+      [422, 'spec.configuration.developerConfiguration.featureGates'],
+    );
+  });
 
   test("the agent updates, lists and watches VMIs, and no more: the rest is a 403 in Kubernetes' words", async () => {
     await kubectl('admin').run(['create', '-f', '-'], vmi('agents'));
