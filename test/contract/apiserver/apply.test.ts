@@ -141,21 +141,16 @@ describe('server-side apply', () => {
     const made = await apply(url, 'one', wanted(vm('custom').spec, { a: 'b' }));
     assert.equal(made.status, 201, made.text);
     assert.equal((await apply(url, 'two', { ...wanted({}, { c: 'd' }), spec: undefined })).status, 200);
-    const disks = (name: string) => ({
-      template: {
-        spec: {
-          domain: { devices: { disks: [{ name, disk: { bus: 'virtio' } }] } },
-          volumes: [{ name, emptyDisk: { capacity: '1Mi' } }],
-        },
-      },
+    const lists = (name: string) => ({
+      template: { spec: { tolerations: [{ key: name }], volumes: [{ name, emptyDisk: { capacity: '1Mi' } }] } },
     });
-    assert.equal((await apply(url, 'disks', wanted(disks('a')))).status, 200);
-    const refused = await apply(url, 'other', wanted(disks('b')));
+    assert.equal((await apply(url, 'lists', wanted(lists('a')))).status, 200);
+    const refused = await apply(url, 'other', wanted(lists('b')));
     assert.deepEqual(refused.body.details.causes.map(({ field }: { field: string }) => field).sort(), [
-      '.spec.template.spec.domain.devices.disks',
+      '.spec.template.spec.tolerations',
       '.spec.template.spec.volumes',
     ]);
-    const { body } = await apply(url, 'disks', { ...wanted({}), spec: undefined });
+    const { body } = await apply(url, 'lists', { ...wanted({}), spec: undefined });
     assert.ok(!('volumes' in body.spec.template.spec));
     assert.deepEqual(body.metadata.labels, { a: 'b', c: 'd' });
     assert.equal(body.spec.runStrategy, 'Halted');
