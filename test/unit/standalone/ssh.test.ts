@@ -51,13 +51,13 @@ describe('virt-node ssh and scp on the command line', () => {
   for (const [argv, message] of [
     [['scp', 'a', 'b'], /one of SOURCE and TARGET is of a VM/],
     [['scp', 'vm:a', 'vm:b'], /one of SOURCE and TARGET is of a VM/],
-    [['scp', 'vm:a', 'b', 'c'], /Unknown argument: c/],
-    [['scp', 'vm:a'], /virt-node scp <source> <target>/],
+    [['scp', 'vm:a', 'b', 'c'], /takes no further word "c"/],
+    [['scp', 'vm:a'], /virt-node scp needs 2 words behind it/],
     [['scp', '@vm:a', 'b'], /neither NAME nor USER@NAME/],
     [['ssh', 'me@'], /neither NAME nor USER@NAME/],
-    [['ssh', 'vm', 'ls'], /Unknown argument: ls/],
+    [['ssh', 'vm', 'ls'], /takes no further word "ls"/],
     [['ssh', 'vm', '--port', 'x'], /--port: "x" is no number/],
-    [['ssh'], /virt-node ssh <name>/],
+    [['ssh'], /virt-node ssh needs a name behind it/],
   ] as const) {
     test(`virt-node ${argv.join(' ')} is refused`, () => {
       assert.throws(() => parseCommand(argv), { code: 'USAGE', message });
