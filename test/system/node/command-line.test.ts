@@ -53,13 +53,13 @@ describe('the command line on a VM that runs', { skip: needsRoot }, () => {
     first.type('root\n');
     await first.says(/root@\S+#/);
     const second = attach();
-    assert.equal(await second.ended, 1);
+    assert.equal(await second.ended, 6);
     assert.match(second.said.err, /somebody else uses it now: --take takes it over, --view looks on/);
     const viewer = attach('--view');
     await viewer.says(/root@\S+#/);
     viewer.type('echo typed-by-nobody\n');
     const third = attach('--take');
-    assert.equal(await first.ended, 1);
+    assert.equal(await first.ended, 6);
     assert.match(first.said.err, /taken over/);
     third.type('echo $((40 + 2))-of-the-third\n');
     await third.says(/42-of-the-third/);
