@@ -125,9 +125,10 @@ async function checkExec(
   signal.addEventListener('abort', onAbort, { once: true });
   if (signal.aborted) onAbort();
   try {
-    child.stdin?.on('error', () => undefined).end();
+    const ended = new Promise<number | null>((resolve) => child.once('close', (status) => resolve(status)));
     const said = Promise.all([textOf(child.stdout), textOf(child.stderr)]);
-    const code = await new Promise<number | null>((resolve) => child.once('close', (status) => resolve(status)));
+    child.stdin?.on('error', () => undefined).end();
+    const code = await ended;
     signal.throwIfAborted();
     if (code === 0) return good;
     return bad((await said).join('').trim() || `the command ended with ${code}`);

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { type FileHandle, open } from 'node:fs/promises';
+import { closeSync, openSync } from 'node:fs';
 import { errorMessage } from '../../base/index.ts';
 import { NodeError } from '../errors.ts';
 import { isAlive, type ProcessIdentity } from '../process-identity.ts';
@@ -27,31 +27,35 @@ const firstFd = 3;
 const outerEnv = { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C' };
 
 /**
- * Starts a command in a pod that runs, with the rights of the pod's program and no more. It is the first of a process group of its own. Rejects
- * with NodeError SANDBOX when the pod has ended, or no process can be started.
+ * Starts a command in a pod that runs, with the rights of the pod's program and no more. It is the first of a process group of its own. Nothing is
+ * waited for once it is started: listen at once, a short one ends soon. Rejects with NodeError SANDBOX when the pod has ended, or no process can be
+ * started.
  */
 export async function execInSandbox(place: SandboxPlace, command: SandboxCommand): Promise<ChildProcess> {
-  const opened: FileHandle[] = [];
+  const opened: number[] = [];
   try {
-    for (const name of namespaces) opened.push(await open(`/proc/${place.init.pid}/ns/${name}`));
+    for (const name of namespaces) opened.push(openSync(`/proc/${place.init.pid}/ns/${name}`, 'r'));
     // Only now: what was opened is that of the pod, and not of a process that has its number by now.
     if (!(await isAlive(place.init))) throw new Error('its process 1 is gone');
-    const { stdio } = command;
-    const own =
-      stdio === 'pipes' ? (['pipe', 'pipe', 'pipe'] as const) : [stdio.terminal, stdio.terminal, stdio.terminal];
-    const child = spawn('/bin/sh', ['-c', outerScript(place.cgroup), 'exec', ...wordsOf(command)], {
-      cwd: '/',
-      detached: true,
-      env: outerEnv,
-      stdio: [...own, ...opened.map(({ fd }) => fd)],
-    });
-    await once(child, 'spawn');
+    const child = start(place, command, opened);
+    if (child.pid === undefined) throw (await once(child, 'error'))[0];
     return child;
   } catch (cause) {
     throw new NodeError('SANDBOX', `nothing can be run in the pod: ${errorMessage(cause)}`, { cause });
   } finally {
-    for (const handle of opened) await handle.close();
+    for (const fd of opened) closeSync(fd);
   }
+}
+
+function start({ cgroup }: SandboxPlace, command: SandboxCommand, opened: readonly number[]): ChildProcess {
+  const { stdio } = command;
+  const own = stdio === 'pipes' ? (['pipe', 'pipe', 'pipe'] as const) : Array(3).fill(stdio.terminal);
+  return spawn('/bin/sh', ['-c', outerScript(cgroup), 'exec', ...wordsOf(command)], {
+    cwd: '/',
+    detached: true,
+    env: outerEnv,
+    stdio: [...own, ...opened],
+  });
 }
 
 /** Ends all of a command that was started in a pod: it and its process group, and what has its terminal hears that that is gone. */

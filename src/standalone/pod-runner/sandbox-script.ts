@@ -50,6 +50,9 @@ const capabilities = [
   ...['net_bind_service', 'sys_nice', 'audit_write'],
 ];
 
+/** From then on process 1 sees the pod's own root directory; before, what enters its namespaces would see the machine's. */
+export const rootMade = 'root-made';
+
 /** As the variable `asked`, for the program's process. */
 const askedFile = 'asked-to-end';
 /** As of a program that SIGTERM ended. */
@@ -84,6 +87,7 @@ ${recordIdentity}
 ${askedToEnd}
 record pid1 || die 'process 1 cannot be recorded, so nobody could end it: is the disk full?'
 ${plan.network ? `${networkLines(plan.network)}\n` : ''}${rootLines(plan, programs)}
+true >${rootMade} || die 'it cannot be noted that the pod is made: is the disk full?'
 ${sideLines(plan)}([ ! -e ${askedFile} ] || exit ${askedBeforeProgram}; cd / && exec ${programWords(plan.argv, plan.env)}) ${sideLogs(
     plan,
   )

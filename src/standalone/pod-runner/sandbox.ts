@@ -12,7 +12,7 @@ import { copyLibvirtCache } from './libvirt-cache.ts';
 import { mountsBelow } from './pods-mount.ts';
 import { execInSandbox, type SandboxCommand, type SandboxPlace } from './sandbox-exec.ts';
 import type { SandboxPlan } from './sandbox-plan.ts';
-import { initScript, shimScript } from './sandbox-script.ts';
+import { initScript, rootMade, shimScript } from './sandbox-script.ts';
 
 export type SandboxState =
   /** Never started here: no record of it on disk. */
@@ -155,8 +155,15 @@ export class Sandboxes {
 
   async #place(uid: string): Promise<SandboxPlace> {
     const state = await this.inspect(uid);
-    if (state.kind === 'running') return { init: state.init, cgroup: this.cgroupDir(uid) };
-    throw new NodeError('SANDBOX', `nothing can be run in the pod: it does not run (${state.kind})`);
+    if (state.kind !== 'running') {
+      throw new NodeError('SANDBOX', `nothing can be run in the pod: it does not run (${state.kind})`);
+    }
+    const isMade = await stat(path.join(this.#dir(uid), rootMade)).then(
+      () => true,
+      () => false,
+    );
+    if (!isMade) throw new NodeError('SANDBOX', 'nothing can be run in the pod yet: its root directory is being made');
+    return { init: state.init, cgroup: this.cgroupDir(uid) };
   }
 
   /** Milliseconds since the epoch when the pod was first asked to end, remembered across restarts. */

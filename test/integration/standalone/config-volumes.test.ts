@@ -68,7 +68,7 @@ describe('files of secrets and config maps in the pod of a VMI', { skip: needsRo
     };
     const options = {
       podLogsDir: dir,
-      programs: { '/usr/bin/virt-launcher-monitor': ['true'] },
+      programs: { '/usr/bin/virt-launcher-monitor': ['true'], '/usr/bin/virt-tail': ['true'] },
       env: {},
       kvm: 'fails',
     } as const;

@@ -239,7 +239,7 @@ describe('pod runner', { skip: needsRoot }, () => {
       'sleep 2; rm /tmp/well; while :; do sleep 0.1; done',
     ].join('; ');
     const pod = podOf('probed', `touch /tmp/well; ${script}`);
-    const often = { periodSeconds: 1, failureThreshold: 2 };
+    const often = { initialDelaySeconds: 1, periodSeconds: 1, failureThreshold: 3 };
     const asking = (line: string) => ({ ...often, exec: { command: ['/bin/sh', '-c', line] } });
     Object.assign(pod.spec.containers[0] ?? {}, {
       readinessProbe: asking('test -e /tmp/ready'),
@@ -251,7 +251,7 @@ describe('pod runner', { skip: needsRoot }, () => {
     await until('ready', () => pods.cached.get('probed')?.status?.containerStatuses?.[0]?.ready === true);
     await untilCalled('event Normal Killing: Container compute failed liveness probe');
     await untilCalled('status Succeeded Completed 0');
-    assert.ok(times('event Warning Unhealthy: Liveness probe failed: feels sick') >= 2, pods.calls.join('\n'));
+    assert.ok(times('event Warning Unhealthy: Liveness probe failed: feels sick') >= 3, pods.calls.join('\n'));
     assert.ok(times('event Warning Unhealthy: Readiness probe failed: the command ended with 1') >= 1);
   });
 

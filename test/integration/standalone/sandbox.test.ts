@@ -185,6 +185,15 @@ describe('pod sandbox', { skip: needsRoot }, () => {
     assert.doesNotMatch(await log('beside'), /one|two|three|open/);
   });
 
+  test('nothing is run in a pod whose root directory is not made yet: it would see the machine’s', async () => {
+    await sandboxes.start(await plan('early', 'sleep 1000'));
+    await until('early', 'running');
+    const run = () => sandboxes.exec('early', { argv: ['true'], env: {}, stdio: 'pipes' });
+    await eventually(async () => void (await run()), 10_000);
+    await rm(path.join(dir, 'pods/early/sandbox/root-made'));
+    await assert.rejects(run, { code: 'SANDBOX', message: /is being made/ });
+  });
+
   test('SIGTERM reaches the program, which may take its time and choose the exit code', async () => {
     await sandboxes.start(
       await plan(
