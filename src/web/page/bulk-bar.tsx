@@ -19,9 +19,10 @@ export function ListHead({ state, shown }: ListProps) {
       {(['name', 'status', 'guest', 'size', 'age'] as const).map((key) => (
         <Column key={key} state={state} by={key} />
       ))}
-      <label class="order">
-        <span>Sort</span>
+      <div class="order">
+        <span aria-hidden="true">Sort</span>
         <select
+          aria-label="Sort"
           value={by}
           onChange={({ currentTarget }) => {
             const wanted = orderKeys.find((known) => known === currentTarget.value) ?? 'trouble';
@@ -41,7 +42,7 @@ export function ListHead({ state, shown }: ListProps) {
           }}>
           {isReversed ? '↑' : '↓'}
         </button>
-      </label>
+      </div>
     </div>
   );
 }
