@@ -103,7 +103,14 @@ function addKubevirt() {
     if (schema === undefined) throw new Error('go is needed');
     schema.properties.metadata = { allOf: [{ $ref: prefix + objectMeta }], description: 'Standard metadata.' };
     // What CDI writes there is not in KubeVirt's module.
-    if (kind === 'DataVolume') schema.properties.status['x-kubernetes-preserve-unknown-fields'] = true;
+    if (kind === 'DataVolume') {
+      schema.properties.status['x-kubernetes-preserve-unknown-fields'] = true;
+      // Newer than the CDI that KubeVirt's module names (containerized-data-importer, DataVolumeSourceHTTP).
+      schema.properties.spec.properties.source.properties.http.properties.checksum = {
+        description: 'Checksum of the content, as ALGORITHM:HEX; md5, sha1, sha256 or sha512.',
+        type: 'string',
+      };
+    }
     const { description, nullable: _never, ...whole } = schema;
     for (const member of ['spec', 'status']) {
       if (whole.properties[member]) whole.properties[member].title = `${kind}${capital(member)}`;

@@ -127,6 +127,15 @@ const table = ruleTable<FillFacts, FillPlan>(
       plan: () => failed('spec.source.snapshot.namespace: the snapshot has to be in the namespace of the DataVolume'),
     },
     {
+      name: 'clone-elsewhere',
+      why: 'Who may make a DataVolume here may not read the claims of another namespace by it, and nobody knows who asked.',
+      when: ({ wish, dataVolume }) => wish?.kind === 'clone' && wish.namespace !== dataVolume?.metadata.namespace,
+      plan: () =>
+        failed(
+          'spec.source.pvc.namespace: the claim has to be in the namespace of the DataVolume; bring the disk by a file (virt-node image add), and use source.registry',
+        ),
+    },
+    {
       name: 'size-unknown',
       why: 'It is to be as large as what it is a copy of, which does not exist yet.',
       when: ({ claim, source, dataVolume }) => {

@@ -53,6 +53,7 @@ const cases: Readonly<Record<string, readonly [Partial<FillFacts>, readonly stri
   refused: [{ wish: { kind: 'refused', why: 'no' } }, [], 'Failed'],
   'reference-missing': [{ wish: { kind: 'reference', namespace: 'default', name: 'x' } }, [], 'Pending'],
   'snapshot-elsewhere': [{ wish: { kind: 'snapshot', namespace: 'other', name: 'x' } }, [], 'Failed'],
+  'clone-elsewhere': [{ wish: { kind: 'clone', namespace: 'other', name: 'x' } }, [], 'Failed'],
   'size-unknown': [
     { dataVolume: { ...dataVolume, spec: { storage: {} } }, claim: undefined, wish: clone, source: unknown },
     [],
