@@ -13,7 +13,12 @@ export interface StopDeps {
  * NodeError, NOT_RUNNING where there is nothing to end.
  */
 export async function stopNode(paths: NodePaths, pods: 'keep' | 'end', { say, stopLeft }: StopDeps): Promise<string> {
-  if (await runningSupervisor(paths)) return endSupervisor(paths, pods);
+  if (await runningSupervisor(paths)) {
+    const said = await endSupervisor(paths, pods);
+    // One that was started by `up` ends its VMs in any case.
+    const isNoneLeft = pods === 'keep' && (await findLeftBehind(paths)).pods === 0;
+    return isNoneLeft ? 'the node has ended, and no virtual machine runs on' : said;
+  }
   const left = await findLeftBehind(paths);
   const things = wordsOf(left, pods);
   // Says that no node runs.
