@@ -108,10 +108,10 @@ export class StandaloneNode {
     try {
       await this.#programs.endLeftovers();
       this.#members = this.#makeMembers(await findCgroupRoot('virt-node'));
-      const hasPods = await this.#hasPods();
-      if (pods === 'end' && hasPods) await (hasRoom ? this.#drainLeft() : this.#endAlone('the disk is full'));
-      // Of a network that pods have nothing is taken away.
-      else if (!hasPods) await this.#startNetwork();
+      if (pods === 'end' && (await this.#hasPods()))
+        await (hasRoom ? this.#drainLeft() : this.#endAlone('the disk is full'));
+      // Taken up to be taken away; of one that pods have nothing is.
+      if (!this.#network && !(await this.#hasPods())) await this.#startNetwork();
     } finally {
       await this.stop({ pods });
     }
