@@ -7,7 +7,7 @@ import { after, before, describe, test } from 'node:test';
 import { createWebSocketStream, WebSocket } from 'ws';
 import { silentLogger } from '../../../src/base/index.ts';
 import { loadKubeAccess } from '../../../src/kube/index.ts';
-import { ApiProgram, openGuestPort } from '../../../src/standalone/index.ts';
+import { ApiProgram, openGuestPort, sshCall } from '../../../src/standalone/index.ts';
 import { AgentStandIn } from '../../fixtures/agent-stand-in.ts';
 import { ApiClient } from '../../fixtures/api-client.ts';
 import { eventually } from '../../fixtures/eventually.ts';
@@ -134,6 +134,15 @@ describe('ports of guests by the standalone node’s API', () => {
     await assert.rejects(open('demo', 1), { code: 'GUEST_PORT', message: /port 1 of the guest .*ECONNREFUSED/ });
     await assert.rejects(open('nobody', 22), { code: 'NOT_FOUND', message: /"nobody" not found/ });
     await assert.rejects(open('user', 22), { code: 'AGENT_REFUSED', message: /has user networking/ });
+  });
+
+  test('virt-node ssh to a guest in which no server listens says what to do', async () => {
+    const wish = { namespace: 'default', name: 'demo', user: 'root', identity: process.execPath, port: 1, remote: [] };
+    const deps = { self: [], report: () => undefined };
+    await assert.rejects(sshCall(agent.paths, wish, deps, new AbortController().signal), {
+      code: 'GUEST_PORT',
+      message: /port 1 of the guest .*is an SSH server installed in the guest.*virt-node console demo/,
+    });
   });
 
   test('a message of UDP is a datagram', async () => {
