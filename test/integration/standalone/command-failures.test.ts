@@ -117,7 +117,10 @@ describe('virt-node says why it fails, without a trace', () => {
     after(() => machine.stop());
 
     for (const [where, reason] of [
-      [full, /(ENOSPC: no space left on device.*: the disk is full: free some space there|and 0 are free in .*: free some space)\n$/],
+      [
+        full,
+        /(ENOSPC: no space left on device.*: the disk is full: free some space there|and 0 are free in .*: free some space)\n$/,
+      ],
       [readOnly, /EROFS: read-only file system.*: its file system is mounted read-only: .* --state-dir\n$/],
     ] as const) {
       for (const command of [['start'], ['apiserver'], ['image', 'add', 'a/b', process.execPath]]) {
