@@ -78,8 +78,9 @@ export class PipedLines {
     this.#cancel();
   }
 
-  /** Behind its own echo of a line there is a line end first. */
+  /** Behind its own echo of a line there is a line end first: what is echoed of `echo $HOME` may end like a prompt. */
   #atPrompt(): boolean {
+    if (this.#hasSent && !this.#shown.includes('\n')) return false;
     const line = this.#shown.slice(this.#shown.lastIndexOf('\n') + 1);
     return prompt.test(stripVTControlCharacters(line));
   }

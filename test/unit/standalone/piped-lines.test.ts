@@ -37,6 +37,17 @@ test('a guest that still boots gets its line when it shows a prompt, and is wait
   assert.equal(clock.timers, 0);
 });
 
+test('an echo that ends like a prompt is none', () => {
+  const { lines, says, taken } = begin();
+  says('/ # ');
+  lines.push(Buffer.from('for d in a; do echo $d; done\n'));
+  lines.end();
+  says('for d in a; do echo $');
+  assert.deepEqual(taken(), ['for d in a; do echo $d; done\n']);
+  says('d; done\r\na\r\n/ # ');
+  assert.deepEqual(taken(), ['(done)']);
+});
+
 test('a login takes a line for each question, and is told of', () => {
   const { lines, says, taken, reported } = begin();
   says('demo login: ');
