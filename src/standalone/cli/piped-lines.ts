@@ -10,6 +10,8 @@ export interface PipedLinesDeps {
   readonly done: () => void;
 }
 
+/** Behind a prompt the guest is silent; the end of a part of an answer may look like one, and the rest follows at once. */
+const promptMs = 200;
 /** A program that reads lines and shows no prompt gets the next one after this much silence. */
 const quietMs = 1_000;
 /** A guest of which nothing is known is asked for its prompt by Enter. */
@@ -49,9 +51,12 @@ export class PipedLines {
   saw(bytes: Buffer): void {
     this.#shown = (this.#shown + bytes.toString('latin1')).slice(-keptBytes);
     this.#wait();
-    if (!this.#atPrompt()) return;
-    this.#hasPrompted = true;
-    this.#open();
+    if (this.#isOver || this.#isOpen || !this.#atPrompt()) return;
+    this.#cancel();
+    this.#cancel = this.#deps.clock.schedule(promptMs, () => {
+      this.#hasPrompted = true;
+      this.#open();
+    });
   }
 
   push(bytes: Buffer): void {

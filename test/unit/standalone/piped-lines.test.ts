@@ -13,7 +13,12 @@ function begin() {
     report: (line) => void reported.push(line),
     done: () => void sent.push('(done)'),
   });
-  return { clock, lines, reported, says: (text: string) => lines.saw(Buffer.from(text)), taken: () => sent.splice(0) };
+  /** And is silent for a moment. */
+  const says = (text: string) => {
+    lines.saw(Buffer.from(text));
+    clock.advance(200);
+  };
+  return { clock, lines, reported, says, taken: () => sent.splice(0) };
 }
 
 test('a guest that still boots gets its line when it shows a prompt, and is waited for until the next one', () => {
@@ -35,6 +40,20 @@ test('a guest that still boots gets its line when it shows a prompt, and is wait
   says('/ # ');
   assert.deepEqual(taken(), ['(done)']);
   assert.equal(clock.timers, 0);
+});
+
+test('a part of an answer that ends like a prompt is none', () => {
+  const { lines, says, taken } = begin();
+  says('/ # ');
+  lines.push(Buffer.from('cat x.xml\n'));
+  lines.end();
+  lines.saw(Buffer.from('cat x.xml\r\n<a>'));
+  lines.saw(Buffer.from('1</a>'));
+  lines.saw(Buffer.from('\r\n/ #'));
+  lines.saw(Buffer.from(' '));
+  assert.deepEqual(taken(), ['cat x.xml\n']);
+  says('');
+  assert.deepEqual(taken(), ['(done)']);
 });
 
 test('an echo that ends like a prompt is none', () => {
@@ -66,7 +85,7 @@ test('a program without prompts gets a line after a second of silence', () => {
   const { clock, lines, says, taken } = begin();
   says('$ ');
   lines.push(Buffer.from('cat\none\ntwo\n'));
-  says('cat\r\n');
+  lines.saw(Buffer.from('cat\r\n'));
   clock.advance(999);
   assert.deepEqual(taken(), ['cat\n']);
   clock.advance(1);
