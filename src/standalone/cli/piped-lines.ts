@@ -41,6 +41,7 @@ export class PipedLines {
   #hasEnded = false;
   #isOver = false;
   #cancel = () => {};
+  #cancelPrompt = () => {};
 
   constructor(deps: PipedLinesDeps) {
     this.#deps = deps;
@@ -51,9 +52,9 @@ export class PipedLines {
   saw(bytes: Buffer): void {
     this.#shown = (this.#shown + bytes.toString('latin1')).slice(-keptBytes);
     this.#wait();
+    this.#cancelPrompt();
     if (this.#isOver || this.#isOpen || !this.#atPrompt()) return;
-    this.#cancel();
-    this.#cancel = this.#deps.clock.schedule(promptMs, () => {
+    this.#cancelPrompt = this.#deps.clock.schedule(promptMs, () => {
       this.#hasPrompted = true;
       this.#open();
     });
@@ -81,6 +82,7 @@ export class PipedLines {
   stop(): void {
     this.#isOver = true;
     this.#cancel();
+    this.#cancelPrompt();
   }
 
   /** Behind its own echo of a line there is a line end first: what is echoed of `echo $HOME` may end like a prompt. */
@@ -91,6 +93,8 @@ export class PipedLines {
   }
 
   #open(): void {
+    this.#cancel();
+    this.#cancelPrompt();
     this.#isOpen = true;
     this.#next();
   }

@@ -42,6 +42,15 @@ test('a guest that still boots gets its line when it shows a prompt, and is wait
   assert.equal(clock.timers, 0);
 });
 
+test('input that comes and ends behind a prompt that was just seen does not make it wait', () => {
+  const { clock, lines, taken } = begin();
+  lines.saw(Buffer.from('/ # '));
+  lines.push(Buffer.from('ls\n'));
+  lines.end();
+  clock.advance(200);
+  assert.deepEqual(taken(), ['ls\n']);
+});
+
 test('a part of an answer that ends like a prompt is none', () => {
   const { lines, says, taken } = begin();
   says('/ # ');
