@@ -55,14 +55,17 @@ describe('attacks on every port that a running node listens on', { skip: needsRo
   });
   after(() => node?.dispose());
 
-  test('there are the ports of page, API and agent, and no others', async () => {
+  test('there are the ports of page, API, agent and uploads of disks, and no others', async () => {
     assert.ok(dnsPorts.every((port) => port === 53));
     const reported = listeners.map(({ port, command }) => `${port} ${command}`).join('\n');
     const [page, api, agent] = [[await pagePort()], await portsOf('apiserver'), await portsOf('virt-handler')];
     assert.equal(api.length, 1, reported);
     assert.ok(agent.length >= 2, reported);
     // The page has its port at both loopback addresses, where the machine has two.
-    assert.deepEqual([...new Set(ports())].sort(), [...page, ...new Set([...api, ...agent])].sort(), reported);
+    const address = 'jsonpath={.status.uploadProxyURL}';
+    const uploads = new URL(await node.kubectl('get', 'cdiconfigs', 'config', '-o', address));
+    const known = [...page, ...api, ...agent, Number(uploads.port)];
+    assert.deepEqual([...new Set(ports())].sort(), [...new Set(known)].sort(), reported);
   });
 
   test('without a certificate or token, and with those of a stranger, no port gives anything but that it is alive', async () => {
