@@ -102,10 +102,12 @@ describe('a local user and a standalone node', { skip: needsRoot }, () => {
     const answers = await attack<Answer[]>('ask-ports', localUser, { ports, paths });
     const pagePort = Number(new URL(await readFile(node.paths.webAddress, 'utf8')).port);
     const metrics = answers.find(({ path: at, answer }) => at === '/metrics' && answer === 200)?.port;
+    const config = ['get', 'cdiconfigs', 'config', '-o', 'jsonpath={.status.uploadProxyURL}'] as const;
+    const uploadPort = Number(new URL(await node.kubectl(...config)).port);
     // Nothing secret is told there, and upstream's agent tells it to everybody, too: Prometheus asks without a name.
     const reported = answers.filter(({ answer }) => typeof answer === 'number' && answer < 400);
     const wrong = reported.filter(({ port, path: at }) => {
-      const isHealth = at === '/healthz' && (port === 26443 || port === metrics);
+      const isHealth = at === '/healthz' && [26443, metrics, uploadPort].includes(port);
       // The page as everybody's browser gets it: it shows nothing before it has a session.
       const isPage = at === '/' && port === pagePort;
       return !isHealth && !isPage && (at !== '/metrics' || port !== metrics);
