@@ -22,7 +22,8 @@ export interface NodeDataVolumesDeps {
   readonly log: Logger;
 }
 
-const usualPort = 18_445;
+/** Far from those of agents (from 18443 on), which listen some time after they were given theirs. */
+const usualPort = 18_600;
 
 /** What fills claims on this machine, to be started in this order. */
 export async function dataVolumeComponents(
