@@ -20,14 +20,15 @@ export function parseProcessStat(text: string): ProcessStat | undefined {
   const fields = nameEnd < 0 ? [] : text.slice(nameEnd + 2).split(' ');
   const [state, startTicks] = [fields[0], fields[19]];
   if (!state || !startTicks) return undefined;
-  const cpuTicks = Number(fields[11]) + Number(fields[12]);
+  // Sums are made of them: what is missing, or no count, is nothing.
+  const count = (at: number) => (Number.isSafeInteger(Number(fields[at])) ? Number(fields[at]) : 0);
   return {
     state,
     parent: Number(fields[1]),
     flags: Number(fields[6]),
     startTicks,
-    cpuTicks,
-    residentPages: Number(fields[21]),
+    cpuTicks: count(11) + count(12),
+    residentPages: count(21),
   };
 }
 

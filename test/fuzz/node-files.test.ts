@@ -398,13 +398,15 @@ fuzz('host: /proc of processes with odd names', {
     changedText(['12 (qemu) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4711 20']),
   ),
   parse: (text) => {
-    const stat = `12 (${text}) S ${Array.from({ length: 18 }, (_, at) => at).join(' ')} 4711 20`;
-    assert.deepEqual(parseProcessStat(stat), { state: 'S', parent: 0, flags: 5, startTicks: '4711' });
+    const stat = `12 (${text}) S ${Array.from({ length: 18 }, (_, at) => at).join(' ')} 4711 20 30`;
+    const figures = { cpuTicks: 21, residentPages: 30 };
+    assert.deepEqual(parseProcessStat(stat), { state: 'S', parent: 0, flags: 5, startTicks: '4711', ...figures });
     assert.equal(
       isProcessAlive({ pid: 12, startTime: '4711' }, () => stat),
       true,
     );
     const seen = parseProcessStat(text);
+    assert.ok(!seen || Number.isFinite(seen.cpuTicks + seen.residentPages));
     isProcessAlive({ pid: 12, startTime: '4711' }, () => text);
     const identity = parseIdentity(text);
     assert.ok(!identity || parseIdentity(formatIdentity(identity))?.pid === identity.pid);
