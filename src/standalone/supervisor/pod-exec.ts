@@ -2,12 +2,13 @@ import type { ChildProcess } from 'node:child_process';
 import type { IncomingMessage } from 'node:http';
 import type { Duplex, Readable, Writable } from 'node:stream';
 import { ReadStream } from 'node:tty';
-import { type WebSocket, WebSocketServer } from 'ws';
+import type { WebSocket, WebSocketServer } from 'ws';
 import type { ExecWish, PodExec } from '../../apiserver/index.ts';
 import { errorMessage, type Logger, systemClock } from '../../base/index.ts';
 import { refuseUpgrade } from '../../http/index.ts';
 import { endCommand, type Sandboxes } from '../pod-runner/index.ts';
 import { type Channels, type ExecEnd, RemoteCommand } from './remote-command.ts';
+import { upgradesToWebSockets } from './websockets.ts';
 
 export interface PodExecsDeps {
   /** Of the node with this name; undefined: there is none. */
@@ -17,7 +18,6 @@ export interface PodExecsDeps {
 
 /** The newer first. */
 const protocols = ['v5.channel.k8s.io', 'v4.channel.k8s.io'];
-const maxMessageBytes = 1024 * 1024;
 /** Of all users together. */
 const maxSessions = 64;
 const path = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
@@ -38,15 +38,8 @@ export class PodExecs implements PodExec {
 
   constructor(deps: PodExecsDeps) {
     this.#deps = deps;
-    this.#websockets = new WebSocketServer({
-      noServer: true,
-      clientTracking: false,
-      perMessageDeflate: false,
-      maxPayload: maxMessageBytes,
+    this.#websockets = upgradesToWebSockets({
       handleProtocols: (offered) => protocols.find((name) => offered.has(name)) ?? false,
-    });
-    this.#websockets.on('wsClientError', ({ message }, socket) => {
-      refuseUpgrade(socket, { httpStatus: 400, message }, systemClock);
     });
   }
 

@@ -1,19 +1,19 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { createWebSocketStream, WebSocketServer } from 'ws';
+import { createWebSocketStream, type WebSocketServer } from 'ws';
 import type { PodStreams } from '../../apiserver/index.ts';
 import { errorMessage, type Logger, systemClock } from '../../base/index.ts';
 import { refuseUpgrade } from '../../http/index.ts';
 import { SpdySession, type SpdyStream } from '../spdy/index.ts';
 import { dial } from './port-forward.ts';
+import { upgradesToWebSockets } from './websockets.ts';
 
 /** The kubelet's (staging/src/k8s.io/kubelet/pkg/cri/streaming/portforward). */
 const protocol = 'portforward.k8s.io';
 const spdy = 'SPDY/3.1';
 /** The same bytes in a websocket, since Kubernetes 1.30. */
 const tunnelProtocol = `${spdy}+${protocol}`;
-const maxMessageBytes = 1024 * 1024;
 
 /** One connection of the user: two streams that name it. */
 interface Pair {
@@ -31,16 +31,8 @@ export class PodPorts implements PodStreams {
 
   constructor(deps: { readonly log: Logger }) {
     this.#log = deps.log;
-    this.#websockets = new WebSocketServer({
-      noServer: true,
-      clientTracking: false,
-      perMessageDeflate: false,
-      maxPayload: maxMessageBytes,
-    });
+    this.#websockets = upgradesToWebSockets();
     this.#websockets.on('headers', (lines) => lines.push(`Sec-WebSocket-Protocol: ${tunnelProtocol}`));
-    this.#websockets.on('wsClientError', ({ message }, socket) => {
-      refuseUpgrade(socket, { httpStatus: 400, message }, systemClock);
-    });
   }
 
   forwardPorts(address: string, request: IncomingMessage, socket: Duplex, head: Buffer): void {

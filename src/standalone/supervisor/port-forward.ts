@@ -3,15 +3,15 @@ import type { IncomingMessage } from 'node:http';
 import { connect, isIPv6, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { createWebSocketStream, type RawData, type WebSocket, WebSocketServer } from 'ws';
+import { createWebSocketStream, type RawData, type WebSocket, type WebSocketServer } from 'ws';
 import type { GuestPort } from '../../apiserver/index.ts';
 import { errorMessage, type Logger, systemClock } from '../../base/index.ts';
 import { refuseUpgrade } from '../../http/index.ts';
+import { upgradesToWebSockets } from './websockets.ts';
 
 /** As virt-api and its clients call it. */
 const plainProtocol = 'plain.kubevirt.io';
 const connectTimeoutMs = 10_000;
-const maxMessageBytes = 1024 * 1024;
 /** Datagrams for a client that does not read are dropped, as a network does. */
 const maxWaitingBytes = 1024 * 1024;
 const internalError = 1011;
@@ -26,15 +26,8 @@ export class PortForward {
 
   constructor(deps: { readonly log: Logger }) {
     this.#log = deps.log;
-    this.#websockets = new WebSocketServer({
-      noServer: true,
-      clientTracking: false,
-      perMessageDeflate: false,
-      maxPayload: maxMessageBytes,
+    this.#websockets = upgradesToWebSockets({
       handleProtocols: (offered) => offered.has(plainProtocol) && plainProtocol,
-    });
-    this.#websockets.on('wsClientError', ({ message }, socket) => {
-      refuseUpgrade(socket, { httpStatus: 400, message }, systemClock);
     });
   }
 

@@ -10,8 +10,7 @@ describe('deleting', () => {
 
   before(async () => {
     subject = await startSubject();
-    maps = `/api/v1/namespaces/${subject.namespace}/configmaps`;
-    pods = `/api/v1/namespaces/${subject.namespace}/pods`;
+    ({ maps, pods } = subject);
     vmis = `/apis/kubevirt.io/v1/namespaces/${subject.namespace}/virtualmachineinstances`;
   });
   after(() => subject.stop());

@@ -8,7 +8,7 @@ describe('reading', () => {
 
   before(async () => {
     subject = await startSubject();
-    maps = `/api/v1/namespaces/${subject.namespace}/configmaps`;
+    maps = subject.maps;
     for (const [index, tier] of ['a', 'b', 'c', 'a', 'none'].entries()) {
       const labels = tier === 'none' ? {} : { tier };
       await subject.client.post(maps, configMap(`list-${index}`, { metadata: { name: `list-${index}`, labels } }));
@@ -62,7 +62,7 @@ describe('reading', () => {
   });
 
   test('pods are selected by node and phase', async () => {
-    const pods = `/api/v1/namespaces/${subject.namespace}/pods`;
+    const { pods } = subject;
     await subject.client.post(pods, pod('on-one', { spec: { nodeName: 'one' } }));
     await subject.client.post(pods, pod('on-none'));
     const find = async (selector: string) => {

@@ -9,6 +9,11 @@ export interface Subject {
   /** Of a person, whose fields have managers. */
   readonly user: ApiClient;
   readonly namespace: string;
+  /** Of its collections in that namespace. */
+  readonly maps: string;
+  readonly pods: string;
+  readonly vms: string;
+  readonly vmis: string;
   stop(): Promise<void>;
 }
 
@@ -25,10 +30,16 @@ export async function startSubject(embeddedOptions: Partial<ApiServerOptions> = 
   const namespace = `contract-${randomBytes(4).toString('hex')}`;
   const made = await client.post('/api/v1/namespaces', { metadata: { name: namespace } });
   if (made.status !== 201) throw new Error(`namespace: ${made.text}`);
+  const core = `/api/v1/namespaces/${namespace}`;
+  const kubevirt = `/apis/kubevirt.io/v1/namespaces/${namespace}`;
   return {
     client,
     user: embedded?.client ?? client,
     namespace,
+    maps: `${core}/configmaps`,
+    pods: `${core}/pods`,
+    vms: `${kubevirt}/virtualmachines`,
+    vmis: `${kubevirt}/virtualmachineinstances`,
     async stop() {
       await client.delete(`/api/v1/namespaces/${namespace}`);
       await embedded?.stop();

@@ -9,7 +9,7 @@ describe('watching', () => {
 
   before(async () => {
     subject = await startSubject({ historySize: 40 });
-    maps = `/api/v1/namespaces/${subject.namespace}/configmaps`;
+    maps = subject.maps;
     vmis = `/apis/kubevirt.io/v1/namespaces/${subject.namespace}/virtualmachineinstances`;
   });
   after(() => subject.stop());

@@ -11,12 +11,7 @@ describe('writing', () => {
 
   before(async () => {
     subject = await startSubject();
-    const core = `/api/v1/namespaces/${subject.namespace}`;
-    maps = `${core}/configmaps`;
-    pods = `${core}/pods`;
-    const kubevirt = `/apis/kubevirt.io/v1/namespaces/${subject.namespace}`;
-    vms = `${kubevirt}/virtualmachines`;
-    vmis = `${kubevirt}/virtualmachineinstances`;
+    ({ maps, pods, vms, vmis } = subject);
   });
   after(() => subject.stop());
 
