@@ -75,10 +75,14 @@ export function wishOf({ metadata, spec }: DataVolume): Wish {
   }
   if (isRecord(source.http)) {
     const checksum = text('http', 'checksum');
+    const expected = checksum === undefined ? undefined : parseChecksum(checksum);
+    if (checksum !== undefined && !expected) {
+      return { kind: 'refused', why: 'source.http.checksum is none: make another DataVolume' };
+    }
     return {
       kind: 'http',
       url: text('http', 'url') ?? '',
-      checksum: checksum === undefined ? undefined : parseChecksum(checksum),
+      checksum: expected,
       secret: text('http', 'secretRef'),
       authorities: text('http', 'certConfigMap'),
       headers: list('http', 'extraHeaders'),

@@ -27,6 +27,8 @@ export interface DownloadDeps {
 const name = 'download';
 const headersFile = 'headers';
 const authoritiesFile = 'authorities.pem';
+/** One line of a request (RFC 9110, 5.5 and 5.6.2). curl takes what begins with `@` for a file of lines, and would read it. */
+const headerLine = /^[!#$%&'*+.^_`|~\dA-Za-z-]{1,256}:[^\r\n\0]{0,65536}$/;
 /** Where Debian has those of the system. */
 const systemAuthorities = '/etc/ssl/certs/ca-certificates.crt';
 const maxRedirects = 10;
@@ -67,6 +69,9 @@ const noRange = 33;
 export async function download(dir: string, wish: Download, deps: DownloadDeps): Promise<string> {
   const { signal, clock = systemClock } = deps;
   const shown = shownUrl(wish.url);
+  if (wish.headers?.some((header) => !headerLine.test(header))) {
+    throw new NodeError('DOWNLOAD_REFUSED', `${shown} is asked for with a header that is no line "Name: value"`);
+  }
   if (wish.authorities !== undefined) await writeAuthorities(dir, wish.authorities);
   for (let attempt = 1; ; attempt++) {
     const roomBytes = await roomIn(dir);

@@ -73,6 +73,20 @@ describe('downloads of disks', () => {
     );
   });
 
+  for (const header of [
+    '@/etc/passwd',
+    'X-A: 1\nX-B: 2',
+    'X-A: 1\r\n\r\nPOST / HTTP/1.1',
+    'no colon',
+    ': nameless',
+    'X\0: a',
+  ]) {
+    test(`a header that is no line of a request is refused before anything is asked: ${JSON.stringify(header)}`, async () => {
+      await assert.rejects(fetched({ headers: ['X-Mine: yes', header] }), { code: 'DOWNLOAD_REFUSED' });
+      assert.equal(server.requests.length, 0);
+    });
+  }
+
   test('user, password and headers are sent, and not to another host by a redirect', async () => {
     const other = new DiskServer();
     other.files.set('/disk', { bytes });
