@@ -77,13 +77,16 @@ export function checkFields(
   const errors = checkSchema(object, schema, options);
   if (errors.length === 0) return;
   const before = old ? checkSchema(old, schema, options) : [];
-  const added = errors.filter((error) => !before.some((known) => isSame(error, known)));
+  const added = newErrors(errors, before);
   const [first] = added;
   if (!first) return;
   if (type.custom) throw invalid(type, object.metadata.name, added);
   throw cannotBeHandled(type, `${first.field}: ${first.message}`);
 }
 
-function isSame(error: FieldError, known: FieldError): boolean {
-  return error.field === known.field && error.message === known.message;
+/** Without those that were there before. */
+export function newErrors(errors: readonly FieldError[], before: readonly FieldError[]): FieldError[] {
+  const isKnown = ({ field, message }: FieldError) =>
+    before.some((known) => known.field === field && known.message === message);
+  return errors.filter((error) => !isKnown(error));
 }

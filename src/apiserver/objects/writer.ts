@@ -29,7 +29,7 @@ import {
   storedObjects,
   type Target,
 } from './context.ts';
-import { checkFields, dropUnknownFields, type FieldValidation, unknownFields } from './fields.ts';
+import { checkFields, dropUnknownFields, type FieldValidation, newErrors, unknownFields } from './fields.ts';
 import { asObject, checkFinalizers, checkName, checkSize, keepSystemMetadata } from './identity.ts';
 import { type Manager, ownChanged, ownNew, setManagers, writingOf } from './ownership.ts';
 
@@ -255,7 +255,10 @@ export class Writer {
     checkFields(type, object, old, schema);
     type.admission.fill?.(object, context);
     const errors = type.admission.validate?.(object, context) ?? [];
-    if (errors.length > 0) throw invalid(type, name, errors);
+    // What was stored before there was a rule stays changeable: its status, its finalizers, and what is right in it.
+    const before = old && errors.length > 0 ? (type.admission.validate?.(copyJson(old), context) ?? []) : [];
+    const added = newErrors(errors, before);
+    if (added.length > 0) throw invalid(type, name, added);
     const denied = type.admission.deny?.(object, context, storedObjects(this.#context));
     if (denied?.webhook !== undefined) throw badRequest(deniedMessage(denied));
     if (denied) throw forbidden(type, name, denied.message);

@@ -8,6 +8,7 @@ import {
   portForward,
   reviewGroups,
   typesOf,
+  uploadGroup,
   verbsOf,
   vmiSubresources,
   vmSubresourceGroup,
@@ -16,6 +17,7 @@ import {
 } from '../types/index.ts';
 import { parseAccept } from './negotiate.ts';
 import { reviewResources } from './reviews.ts';
+import { uploadTokenRequests } from './upload-token.ts';
 
 export const aggregatedType = 'application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList';
 
@@ -71,7 +73,7 @@ export function resourceList(groupVersion: GroupVersion): object | undefined {
   const resources = [
     ...types.flatMap(resourcesOf),
     ...metrics,
-    ...reviewResources(groupVersion.group).map(reviewResource),
+    ...questionsOf(groupVersion.group).map(reviewResource),
     ...vms,
   ];
   return { kind: 'APIResourceList', apiVersion: 'v1', groupVersion: nameOf(groupVersion), resources };
@@ -159,6 +161,11 @@ function subresourcesOf(type: ApiType): readonly Subresource[] {
   return [...type.subresources, ...(type.statusSubresource ? [status] : [])];
 }
 
+/** What is asked with an object that is not kept. */
+function questionsOf(group: string): ReturnType<typeof reviewResources> {
+  return group === uploadGroup.group ? [uploadTokenRequests] : reviewResources(group);
+}
+
 function reviewResource({ resource, kind, namespaced }: ReturnType<typeof reviewResources>[number]): object {
   return { name: resource, singularName: kind.toLowerCase(), namespaced, kind, verbs: ['create'] };
 }
@@ -174,7 +181,7 @@ export function aggregated(isCore: boolean): object {
         version: item.version,
         resources: [
           ...typesOf(item).map((type) => aggregatedResource(type)),
-          ...reviewResources(group).map((review) => aggregatedReview(group, item.version, review)),
+          ...questionsOf(group).map((review) => aggregatedReview(group, item.version, review)),
           ...(isVmGroup(item) ? vmResources().map(aggregatedVms) : []),
           ...(isMetricsGroup(item) ? metricsResources.map(aggregatedMetrics) : []),
         ],

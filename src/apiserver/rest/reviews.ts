@@ -1,11 +1,9 @@
 import { isRecord } from '../../base/index.ts';
 import type { User } from '../access.ts';
 import { isAllowed, isPathAllowed, openPaths, rulesOf } from '../access.ts';
-import { badRequest } from '../errors.ts';
+import { ApiError, badRequest } from '../errors.ts';
 import { at, type JsonObject, textAt } from '../object.ts';
-import { uploadGroup } from '../types/index.ts';
 import type { TokenAuthenticator } from './auth.ts';
-import { uploadTokenRequests } from './upload-token.ts';
 
 interface Review {
   readonly resource: string;
@@ -26,7 +24,6 @@ const authentication: readonly Review[] = [
 ];
 
 export function reviewResources(group: string): readonly Review[] {
-  if (group === uploadGroup.group) return [uploadTokenRequests];
   if (group === 'authorization.k8s.io') return authorization;
   return group === 'authentication.k8s.io' ? authentication : [];
 }
@@ -68,8 +65,11 @@ function statusOf(resource: string, body: JsonObject, user: User, tokens: TokenA
     }
     case 'selfsubjectaccessreviews':
       return accessReview(user, body);
-    default:
+    case 'subjectaccessreviews':
+    case 'localsubjectaccessreviews':
       return reviewOfOther(body, tokens);
+    default:
+      throw new ApiError('NOT_FOUND', `there is no review ${resource}`);
   }
 }
 

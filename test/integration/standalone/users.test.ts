@@ -85,6 +85,13 @@ describe('ordinary users of the node’s API', () => {
       refused.map(() => 403),
     );
     assert.equal((await client.get('/api/v1/namespaces/team-a')).status, 200);
+    // The right to upload is none to ask what others may: that version is not there.
+    const upload = '/apis/upload.cdi.kubevirt.io/v1/namespaces/team-a/uploadtokenrequests';
+    const asked = {
+      kind: 'UploadTokenRequest',
+      spec: { user: 'admin', nonResourceAttributes: { verb: 'get', path: '/' } },
+    };
+    assert.equal((await client.post(upload, asked)).status, 404);
     const foreign = { ...vm('sneaked'), metadata: { name: 'sneaked', namespace: 'team-b' } };
     assert.notEqual((await client.post(vmsOf('team-a'), foreign)).status, 201);
     assert.equal((await admin().get(`${vmsOf('team-b')}/sneaked`)).status, 404);
