@@ -2,7 +2,7 @@ import { closeSync, readdirSync, readFileSync } from 'node:fs';
 import { errorCode } from '../base/index.ts';
 
 /** Of `flags` in /proc/self/fdinfo, see proc(5) and open(2). */
-const closeOnExec = 0o2000000;
+export const closeOnExec = 0o2000000;
 
 /**
  * Closes what the program that started this process left open besides standard input, output and error. All that Node.js opens is closed when

@@ -1,5 +1,6 @@
 import { closeSync, constants, openSync } from 'node:fs';
 import { CodedError, errorMessage } from '../base/index.ts';
+import { closeOnExec } from './inherited-descriptors.ts';
 import { openNoFollow, pathOfOpened } from './safe-path.ts';
 
 /** A pair of terminals: what a program has, and the other end of it. Who gets it closes both. */
@@ -34,7 +35,7 @@ export async function openPty(root: string): Promise<Pty> {
   }
   try {
     ioctl.withBytes(master, unlock, Buffer.alloc(4));
-    const slave = ioctl.withNumber(master, openSlave, constants.O_RDWR | constants.O_NOCTTY);
+    const slave = ioctl.withNumber(master, openSlave, constants.O_RDWR | constants.O_NOCTTY | closeOnExec);
     return {
       master,
       slave,
