@@ -1,9 +1,12 @@
+import path from 'node:path';
 import type { VirtualMachineInstance } from '../../api/index.ts';
 import { isLibvirtError } from '../../libvirt/index.ts';
 import { LauncherError } from '../errors.ts';
 
 interface Cause {
   readonly pattern: RegExp;
+  /** Whether the VMI asks for what the text may be about; without it any does. */
+  readonly applies?: (vmi: VirtualMachineInstance) => boolean;
   readonly words: (match: RegExpExecArray, vmi: VirtualMachineInstance) => string;
 }
 
@@ -58,15 +61,6 @@ const causes: readonly Cause[] = [
       `${cpu}: more CPUs than a guest of this machine type can have${limit ? ` (${limit})` : ''}: ask for fewer sockets, cores or threads`,
   },
   {
-    pattern: /hugetlbfs|[Hh]uge ?pages?|backing store for guest RAM/,
-    words: () =>
-      'spec.domain.memory.hugepages: the node has no free huge pages of this size: reserve some (vm.nr_hugepages), or remove hugepages',
-  },
-  {
-    pattern: /cannot set up guest memory .{1,80}: Cannot allocate memory|phys-bits too low/,
-    words: () => 'spec.domain.memory.guest: the node has not so much memory: ask for less, or stop other guests',
-  },
-  {
     pattern: /Failed to get (?:shared )?"?(?:write|consistent read|resize)"? lock/,
     words: (match, vmi) =>
       `${volumeIn(match.input, vmi)}: another guest or program uses the image: stop it, or mark the disk as shareable where the guests' file systems can share one`,
@@ -81,11 +75,22 @@ const causes: readonly Cause[] = [
       `${volumeIn(match.input, vmi)}: the image is damaged: check it (qemu-img check), or bring another one`,
   },
   {
+    pattern: /hugetlbfs|[Hh]uge ?pages?|backing store for guest RAM/,
+    applies: ({ spec }) => spec.domain.memory?.hugepages !== undefined,
+    words: () =>
+      'spec.domain.memory.hugepages: the node has no free huge pages of this size: reserve some (vm.nr_hugepages), or remove hugepages',
+  },
+  {
+    pattern:
+      /(?:cannot set up guest memory .{1,80}|backing store for guest RAM): Cannot allocate memory|phys-bits too low/,
+    words: () => 'spec.domain.memory.guest: the node has not so much memory: ask for less, or stop other guests',
+  },
+  {
     pattern: /No space left on device/,
     words: () => 'there is no space left where the guest keeps its files: free some on the node',
   },
   {
-    pattern: /vhost-vsock/,
+    pattern: /open.{0,80}\/dev\/vhost-vsock/,
     words: () => 'spec.domain.devices.autoattachVSOCK: the node has no /dev/vhost-vsock: load the module vhost_vsock',
   },
   {
@@ -102,18 +107,21 @@ const longestText = 4_096;
 export function inOurWords(error: unknown, vmi: VirtualMachineInstance): unknown {
   if (!isLibvirtError(error)) return error;
   const text = error.message.slice(0, longestText);
-  for (const { pattern, words } of causes) {
-    const match = pattern.exec(text);
-    if (match) return new LauncherError('START_FAILED', words(match, vmi));
+  for (const { pattern, applies, words } of causes) {
+    const match = applies === undefined || applies(vmi) ? pattern.exec(text) : null;
+    if (match) return new LauncherError('START_FAILED', words(match, vmi), { cause: error });
   }
   return error;
 }
 
 const quoted = (value: unknown) => JSON.stringify(value ?? '');
 
-/** The volume whose name is a part of a path in the text; the pod's paths have it. */
+/** Of the paths in the text the directory of a file is a volume's name in most of the pod's, its own name in the others. */
 function volumeIn(text: string, { spec }: VirtualMachineInstance): string {
-  const parts = new Set(text.split(/[^\w.-]+/).flatMap((part) => [part, part.replace(/\.(?:img|qcow2|raw)$/, '')]));
-  const found = spec.volumes?.find(({ name }) => parts.has(name));
-  return found ? `volume ${found.name}` : 'a volume';
+  const names = (text.match(/\/[\w./-]+/g) ?? []).flatMap((found) => {
+    const file = path.parse(found);
+    return [path.basename(file.dir), file.name];
+  });
+  const known = names.find((name) => spec.volumes?.some((volume) => volume.name === name));
+  return known === undefined ? 'a volume' : `volume ${known}`;
 }

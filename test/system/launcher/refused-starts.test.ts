@@ -50,7 +50,7 @@ describe('a guest that cannot be started', { skip: needsRoot }, () => {
     [
       'huge pages that are not reserved',
       vmiOf({ memory: { guest: '1Gi', hugepages: { pageSize: '1Gi' } } }),
-      /hugepages: /,
+      /^spec\.domain\.memory\.hugepages: /,
     ],
   ] as const) {
     test(`${what}: told with field and cure`, async () => {

@@ -8,7 +8,11 @@ import { launcherVmi } from '../../../fixtures/launcher-vmi.ts';
 
 const vmi = launcherVmi({
   spec: {
-    domain: { machine: { type: 'pc-q35-99' }, devices: {} },
+    domain: {
+      machine: { type: 'pc-q35-99' },
+      devices: {},
+      memory: { guest: '1Gi', hugepages: { pageSize: '2Mi' } },
+    },
     volumes: [
       { name: 'root', emptyDisk: { capacity: '1Gi' } },
       { name: 'data', emptyDisk: { capacity: '1Gi' } },
@@ -80,6 +84,29 @@ for (const [text, words] of [
     assert.match(errorMessage(error), words);
   });
 }
+
+test('huge pages are named only to who asked for them', () => {
+  const text = 'unable to map backing store for guest RAM: Cannot allocate memory';
+  const without = launcherVmi({ spec: { domain: { devices: {} } } });
+  assert.match(errorMessage(told(text, without)), /^spec\.domain\.memory\.guest: /);
+  const asking = launcherVmi({
+    spec: { domain: { devices: {}, memory: { guest: '1Gi', hugepages: { pageSize: '2Mi' } } } },
+  });
+  assert.match(errorMessage(told(text, asking)), /^spec\.domain\.memory\.hugepages: /);
+  assert.match(
+    errorMessage(told('Unable to find any usable hugetlbfs mount', asking)),
+    /^spec\.domain\.memory\.hugepages: /,
+  );
+});
+
+test('a volume is the one of the path, not one that is called like a word beside it', () => {
+  const named = ['disk', 'image', 'raw', 'data', 'hugepages'].map((name) => ({ name, emptyDisk: { capacity: '1Gi' } }));
+  const of = launcherVmi({ spec: { domain: { devices: {} }, volumes: named } });
+  const lock = (file: string) =>
+    `{"driver":"raw"}: Failed to get "write" lock\nIs another process using the image [${file}]?`;
+  assert.match(errorMessage(told(lock('/var/run/kubevirt-private/vmi-disks/data/disk.img'), of)), /^volume data: /);
+  assert.match(errorMessage(told(lock('/var/run/libvirt/empty-disks/hugepages.qcow2'), of)), /^volume hugepages: /);
+});
 
 test('what is not known, or is no error of libvirt, stays as it is', () => {
   for (const error of [new LibvirtError('INTERNAL_ERROR', 'something else'), new Error('hugetlbfs'), undefined]) {
