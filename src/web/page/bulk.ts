@@ -72,7 +72,7 @@ async function isAgreed(state: PageState, action: BulkAction, targets: readonly 
   const names = targets.map(keyOfRow);
   const fates: readonly string[] = isDelete
     ? [
-        'Guests that run are asked to shut down. Scratch disks and changes to images go; claims and files of the node stay.',
+        'Guests that run are asked to shut down. Scratch disks, changes to images and DataVolumes of a machine’s own templates go, with their data; claims and files of the node stay.',
       ]
     : [];
   const answer = await state.ask({

@@ -31,7 +31,8 @@ function fateOf(volume: Fields, own: ReadonlySet<string>): Fate | undefined {
   const claim = textOf(fieldsOf(volume.persistentVolumeClaim).claimName);
   const dataVolume = textOf(fieldsOf(volume.dataVolume).name);
   const file = textOf(fieldsOf(volume.hostDisk).path);
-  if (claim !== '') return { what: `the claim ${claim}`, isKept: true };
+  // The claim of a DataVolume has its name, and goes with it.
+  if (claim !== '') return { what: `the claim ${claim}`, isKept: !own.has(claim) };
   if (dataVolume !== '') return { what: `the DataVolume ${dataVolume} with its data`, isKept: !own.has(dataVolume) };
   if (file !== '') return { what: `the file ${file}`, isKept: true };
   if (volume.emptyDisk !== undefined) return { what: `what is on the scratch disk ${name}`, isKept: false };

@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks';
 import { fileSize } from '../file-size.ts';
 import { Choice, Field, Suggested } from './fields.tsx';
 import type { FieldProblem } from './refusal.ts';
-import { cloudConfig, fieldAt, type Offers, type VmForm } from './vm-form.ts';
+import { cloudConfig, fieldAt, type Offers, ownClaimOf, type VmForm } from './vm-form.ts';
 
 interface VmFormProps {
   readonly form: VmForm;
@@ -212,7 +212,7 @@ function Booting({ form, offers, problems, onChange }: VmFormProps) {
 function sourceChange(form: VmForm, value: string): Partial<VmForm> {
   const source = value === 'iso' || value === 'claim' ? value : 'image';
   const needsDisk = source === 'iso' && form.disk === 'none';
-  return { source, ...(needsDisk && { disk: 'claim', diskClaim: `${form.name}-disk` }) };
+  return { source, ...(needsDisk && { disk: 'claim', diskClaim: ownClaimOf(form.name) }) };
 }
 
 function imageHint({ image, source }: VmForm, { images }: Offers): string {
@@ -278,7 +278,7 @@ function Disk({ form, offers, claimSize, makesClaim, onChange, onClaimSize }: Vm
 }
 
 function diskChange({ name }: VmForm, value: string): Partial<VmForm> {
-  if (value === 'claim') return { disk: 'claim', diskClaim: `${name || 'machine'}-disk` };
+  if (value === 'claim') return { disk: 'claim', diskClaim: ownClaimOf(name) };
   return value === 'scratch' ? { disk: 'scratch', diskSize: '2Gi' } : { disk: 'none' };
 }
 

@@ -175,14 +175,17 @@ function numberOrText(text: string): number | string | undefined {
   return /^\d{1,9}$/.test(text) ? Number(text) : text;
 }
 
+/** Of the disk that is made for it; it is renamed with the machine, for another one must not find it under this name. */
+export const ownClaimOf = (name: string) => `${name}-disk`;
+
 function setName(draft: Draft, before: VmForm, { name, namespace }: VmForm): void {
   draft.metadata.name = name;
   draft.metadata.namespace = namespace;
-  const ownClaim = `${before.name}-disk`;
+  const ownClaim = ownClaimOf(before.name);
   for (const volume of listIn(templateOf(draft), 'volumes')) {
     const claim = fieldsOf(volume.persistentVolumeClaim);
     if (volume.name === names.disk && claim.claimName === ownClaim) {
-      volume.persistentVolumeClaim = { ...claim, claimName: `${name}-disk` };
+      volume.persistentVolumeClaim = { ...claim, claimName: ownClaimOf(name) };
     }
   }
 }
@@ -227,7 +230,7 @@ function setDisk(draft: Draft, { name, source, disk, diskSize, diskClaim }: VmFo
   const volume = {
     none: undefined,
     scratch: { emptyDisk: { capacity: diskSize || usualScratch } },
-    claim: { persistentVolumeClaim: { claimName: diskClaim || `${name}-disk` } },
+    claim: { persistentVolumeClaim: { claimName: diskClaim || ownClaimOf(name) } },
   }[disk];
   putVolume(draft, names.disk, volume, device);
 }
