@@ -351,7 +351,9 @@ const lasting: ReadonlySet<Command['command']> = new Set(['start', 'up', 'apiser
 async function run(command: Command): Promise<void> {
   const owner = { exit: process.exit, warn: (line: string) => void process.stderr.write(`${line}\n`) };
   watchOutput(process.stdout, lasting.has(command.command) ? 'aside' : 'answer', owner);
-  if ('stateDir' in command && command.stateDir !== undefined) await refuseClosedStateDir(nodePaths(command.stateDir));
+  // What completes a line says nothing of why: without the node there are its commands and flags.
+  if (command.command !== 'complete' && 'stateDir' in command && command.stateDir !== undefined)
+    await refuseClosedStateDir(nodePaths(command.stateDir));
   switch (command.command) {
     case 'start':
       return start(command);

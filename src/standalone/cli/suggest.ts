@@ -34,7 +34,7 @@ export function nearest(written: string, known: readonly string[]): string | und
 }
 
 /** `: did you mean X?`, or nothing. */
-export function didYouMean(written: string, known: readonly string[], show = (word: string) => word): string {
+export function didYouMean(written: string, known: readonly string[]): string {
   const word = nearest(written, known);
-  return word === undefined ? '' : `: did you mean ${show(word)}?`;
+  return word === undefined ? '' : `: did you mean ${word}?`;
 }

@@ -125,13 +125,13 @@ const rules: readonly Rule[] = [
   },
   {
     rule: 'crash-loop',
-    tell: ({ vm, vmi, name }) => {
+    tell: ({ vm, vmi, name, namespace }) => {
       const { consecutiveFailCount = 0, retryAfterTimestamp } = vm?.status?.startFailure ?? {};
       if (consecutiveFailCount === 0 || (vmi && !isFinal(vmi))) return undefined;
       const when = retryAfterTimestamp === undefined ? '' : `, at ${retryAfterTimestamp}`;
       return {
         waitsFor: `its next start${when}: it has failed ${consecutiveFailCount} times in a row, and waits longer after each`,
-        todo: [`kubectl describe vm ${name}: its events say what failed`],
+        todo: [`kubectl describe vm ${name} -n ${namespace}: its events say what failed`],
       };
     },
   },
@@ -164,12 +164,12 @@ const rules: readonly Rule[] = [
   },
   {
     rule: 'launcher-starts',
-    tell: ({ pod }) => {
+    tell: ({ pod, namespace }) => {
       const node = pod?.spec.nodeName;
       if (!node) return undefined;
       return {
         waitsFor: `its launcher pod ${pod.metadata.name} on node ${node}, which starts`,
-        todo: [`kubectl describe pod ${pod.metadata.name}`],
+        todo: [`kubectl describe pod ${pod.metadata.name} -n ${namespace}`],
       };
     },
   },
@@ -268,7 +268,7 @@ function unschedulable({ pod, vmi, nodes }: WaitingFacts) {
   };
 }
 
-function waitingContainer({ pod }: WaitingFacts) {
+function waitingContainer({ pod, namespace }: WaitingFacts) {
   const { containerStatuses = [], initContainerStatuses = [] } = pod?.status ?? {};
   const found = [...initContainerStatuses, ...containerStatuses].find(
     ({ state }) => state?.waiting?.reason && !['ContainerCreating', 'PodInitializing'].includes(state.waiting.reason),
@@ -280,6 +280,6 @@ function waitingContainer({ pod }: WaitingFacts) {
     waitsFor: `the container ${found.name} of its pod ${pod.metadata.name}: ${said(waiting)}`,
     todo: isImage
       ? [`virt-node image add ${found.image} FILE puts the image on the node; virt-node image list shows what is there`]
-      : [`kubectl describe pod ${pod.metadata.name}`],
+      : [`kubectl describe pod ${pod.metadata.name} -n ${namespace}`],
   };
 }

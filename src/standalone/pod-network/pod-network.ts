@@ -7,6 +7,7 @@ import {
   jsonRecord,
   type Logger,
   memberAt,
+  sameJson,
   systemClock,
 } from '../../base/index.ts';
 import { NodeError } from '../errors.ts';
@@ -96,6 +97,8 @@ export class PodNetwork {
   #turn: Promise<unknown> = Promise.resolve();
   #conflicts: readonly string[] = [];
   #published: PublishedServices = { ports: [], names: [] };
+  /** Of Services, as they were last given to the DNS of the node. */
+  #toldNames: PublishedServices['names'] = [];
 
   constructor(options: PodNetworkOptions, deps: PodNetworkDeps) {
     this.#options = options;
@@ -171,10 +174,11 @@ export class PodNetwork {
       const state = this.#state;
       const { serviceRange } = this;
       if (state.kind !== 'up' || !serviceRange) return;
-      const hadNames = JSON.stringify(this.#published.names);
       this.#published = services;
       await state.bridge.publish(state, serviceRange, services.ports);
-      if (JSON.stringify(services.names) !== hadNames) await state.dns.update(this.#names(state.subnets));
+      if (sameJson(services.names, this.#toldNames)) return;
+      await state.dns.update(this.#names(state.subnets));
+      this.#toldNames = services.names;
     });
   }
 

@@ -45,9 +45,9 @@ export async function lockNode(paths: NodePaths, pid: number): Promise<() => Pro
   }
   const identity = await identifyProcess(pid);
   if (!identity) throw new NodeError('NO_PERMISSION', '/proc cannot be read');
-  await writeFileAtomic(lockFile(paths), formatIdentity(identity));
-  // Of one that was killed while it was asked to stop.
+  // Of one that was killed while it was asked to stop; with the lock in its place a request is for this one.
   await takeDrainRequest(paths);
+  await writeFileAtomic(lockFile(paths), formatIdentity(identity));
   return () => rm(lockFile(paths), { force: true });
 }
 

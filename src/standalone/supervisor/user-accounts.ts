@@ -119,7 +119,8 @@ export async function followAccounts(
     tell(records.map(accountOf));
   };
   // One after the other, so that the newest list is the last one told.
-  let looking = Promise.resolve();
+  const first = look();
+  let looking = first.catch(() => undefined);
   const again = () => {
     looking = looking.then(look).catch((error: unknown) => {
       // Whom it cannot be read of is let in no more: a user may have been taken away.
@@ -131,7 +132,7 @@ export async function followAccounts(
   // A program whose start fails ends.
   watcher.unref();
   watcher.on('error', (error) => log.error({ err: error.message }, 'the users of the API are not followed any more'));
-  await look();
+  await first;
   return () => watcher.close();
 }
 

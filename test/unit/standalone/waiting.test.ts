@@ -173,7 +173,7 @@ const cases: [rule: string, facts: Partial<WaitingFacts>, waitsFor: RegExp, todo
     'crash-loop',
     { vm: vm({ startFailure: { consecutiveFailCount: 3, retryAfterTimestamp: '2026-01-01T00:00:00Z' } }) },
     /its next start, at 2026-01-01T00:00:00Z: it has failed 3 times in a row/,
-    /kubectl describe vm v/,
+    /kubectl describe vm v -n default/,
   ],
   [
     'controller-away',
@@ -240,7 +240,7 @@ const cases: [rule: string, facts: Partial<WaitingFacts>, waitsFor: RegExp, todo
     'launcher-starts',
     { vmi: vmi('Scheduling'), pod: pod({}, 'one') },
     /its launcher pod p on node one, which starts/,
-    /p$/,
+    /^kubectl describe pod p -n default$/,
   ],
   ['pod-awaited', { vm: vm() }, /virt-controller, which makes its VirtualMachineInstance/, /^$/],
   ['pod-awaited', { vmi: vmi('Pending') }, /virt-controller, which makes its launcher pod/, /^$/],
