@@ -1,7 +1,7 @@
 import { backoffDelayMs } from '../../base/index.ts';
 import { type Decided, decideBy, type ObjectEvent, ruleTable, type Step } from '../../reconcile/index.ts';
 import { type FillFacts, isFilled, isFinal } from './observe.ts';
-import { annotations, doingOf, doings } from './wish.ts';
+import { annotations, doingOf, doings, sizeOf } from './wish.ts';
 
 /** What is done about a DataVolume, or a claim that waits for an upload, besides writing its status. */
 export interface FillStepArgs {
@@ -138,14 +138,19 @@ const table = ruleTable<FillFacts, FillPlan>(
     {
       name: 'size-unknown',
       why: 'It is to be as large as what it is a copy of, which does not exist yet.',
-      when: ({ claim, source, dataVolume }) => {
-        const asked = JSON.stringify([dataVolume?.spec?.pvc, dataVolume?.spec?.storage]);
-        return !claim && source.kind === 'waits' && source.sizeBytes === undefined && !asked.includes('"storage":');
-      },
+      when: ({ claim, source, dataVolume }) =>
+        !claim && source.kind === 'waits' && source.sizeBytes === undefined && sizeOf(dataVolume) === undefined,
       plan: ({ source }) => ({
         ...waiting('CloneSourceNotReady', source.kind === 'waits' ? source.why : ''),
         requeueAfterMs: lookMs,
       }),
+    },
+    {
+      name: 'size-missing',
+      why: 'Nothing says how large it is to be: of a snapshot that is not read here.',
+      when: ({ claim, source, dataVolume }) => !claim && source.kind === 'none' && sizeOf(dataVolume) === undefined,
+      plan: () =>
+        failed('spec.storage.resources.requests.storage: say how large it is to be, at the least as the snapshot'),
     },
     {
       name: 'claim-wanted',

@@ -116,14 +116,21 @@ export function doingOf({ kind }: Pick<Wish, 'kind'>): Doing {
   return ['clone', 'snapshot', 'reference'].includes(kind) ? 'Clone' : 'Import';
 }
 
+const askedOf = (spec: unknown) => memberAt(spec, 'pvc') ?? memberAt(spec, 'storage');
+
+/** What it asks for itself; undefined: it is to be as large as what it is a copy of. */
+export function sizeOf(dataVolume: DataVolume | undefined): unknown {
+  return memberAt(askedOf(dataVolume?.spec), 'resources', 'requests', 'storage');
+}
+
 /** The claim that the DataVolume fills, with what KubeVirt and virtctl read on it. `sizeBytes`: of what is copied, where no size is asked for. */
 export function claimFor(dataVolume: DataVolume, wish: Wish, sizeBytes: number | undefined): PersistentVolumeClaim {
   const { metadata, spec } = dataVolume;
-  const asked = memberAt(spec, 'pvc') ?? memberAt(spec, 'storage');
+  const asked = askedOf(spec);
   const given = isRecord(asked) ? asked : {};
   const { 'kubectl.kubernetes.io/last-applied-configuration': _, ...kept } = metadata.annotations ?? {};
   const labels = Object.entries(metadata.labels ?? {}).filter(([key]) => key.startsWith('instancetype.kubevirt.io/'));
-  const requests = memberAt(given, 'resources', 'requests', 'storage') ?? sizeBytes;
+  const requests = sizeOf(dataVolume) ?? sizeBytes;
   return {
     apiVersion: 'v1',
     kind: 'PersistentVolumeClaim',

@@ -59,6 +59,14 @@ const cases: Readonly<Record<string, readonly [Partial<FillFacts>, readonly stri
     [],
     'Pending',
   ],
+  'size-missing': [
+    {
+      dataVolume: { ...dataVolume, spec: { storage: {} } },
+      ...{ claim: undefined, wish: { kind: 'snapshot', namespace: 'default', name: 'x' } },
+    },
+    [],
+    'Failed',
+  ],
   'claim-wanted': [{ claim: undefined }, ['createClaim'], 'Pending'],
   'claim-of-others': [{ claim: { ...claim, metadata: { name: 'disk', namespace: 'default' } } }, [], 'Pending'],
   filled: [{ claim: withMarks({ 'cdi.kubevirt.io/storage.pod.phase': 'Succeeded' }) }, ['forget'], 'Succeeded'],
