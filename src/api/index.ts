@@ -29,6 +29,7 @@ export * from './quantity.ts';
 export * from './replica-set.ts';
 export type * from './service.ts';
 export * from './storage.ts';
+export { tscFrequencyOf, tscNeed } from './tsc.ts';
 export * from './vhostmd.ts';
 export * from './virtiofs.ts';
 export * from './vmi.ts';

@@ -285,6 +285,8 @@ export interface MigrationState {
 
 export interface VmiStatus {
   phase?: VmiPhase;
+  /** In hertz; 0: no node tells one. */
+  topologyHints?: { tscFrequency?: number };
   reason?: string;
   conditions?: Condition[];
   phaseTransitionTimestamps?: { phase: VmiPhase; phaseTransitionTimestamp: string }[];

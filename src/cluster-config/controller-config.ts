@@ -26,6 +26,8 @@ export interface ControllerConfig extends LiveUpdateSettings {
   readonly memoryOvercommitPercent: number;
   readonly cpuAllocationRatio: number;
   readonly nodeSelectors: Readonly<Record<string, string>>;
+  /** In hertz, for guests that need to be told one; undefined: the lowest of the cluster. */
+  readonly minimumTscFrequency: number | undefined;
   readonly machineType: string;
   /** Where launchers find the firmware of guests, by their architecture. */
   readonly ovmfPaths: Readonly<Record<string, string>>;
@@ -80,11 +82,7 @@ export interface ControllerConfigBase {
   readonly architecture: string;
 }
 
-const notBuilt = [
-  'changedBlockTrackingLabelSelectors',
-  'developerConfiguration.minimumClusterTSCFrequency',
-  'vmStateStorageClass',
-] as const;
+const notBuilt = ['changedBlockTrackingLabelSelectors', 'vmStateStorageClass'] as const;
 
 /** Upstream's (pkg/virt-config/virt-config.go). */
 const defaultRateLimit: RateLimitSettings = { qps: 200, burst: 400 };
@@ -147,6 +145,7 @@ function toConfig(given: unknown, base: ControllerConfigBase, architecture: stri
     memoryOvercommitPercent: number('developerConfiguration.memoryOvercommit', 100),
     cpuAllocationRatio: number('developerConfiguration.cpuAllocationRatio', 10),
     nodeSelectors: (at('developerConfiguration.nodeSelectors') ?? {}) as Readonly<Record<string, string>>,
+    minimumTscFrequency: at('developerConfiguration.minimumClusterTSCFrequency') as number | undefined,
     machineType: forArchitecture(architecture, 'machineType'),
     ovmfPaths: Object.fromEntries(
       [architecture, ...Object.keys(perArchitecture)].map((name) => [name, forArchitecture(name, 'ovmfPath')]),

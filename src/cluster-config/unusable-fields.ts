@@ -73,6 +73,8 @@ const checks: Readonly<Record<string, Check>> = {
   'developerConfiguration.nodeSelectors': mapOf(isText, 'strings'),
   'developerConfiguration.memoryOvercommit': positive,
   'developerConfiguration.cpuAllocationRatio': positive,
+  'developerConfiguration.minimumClusterTSCFrequency': positive,
+  'developerConfiguration.minimumClusterTSCFrequency': positive,
   'developerConfiguration.minimumReservePVCBytes': whole,
   'developerConfiguration.diskVerification.memoryLimit': quantity,
   'developerConfiguration.pvcTolerateLessSpaceUpToPercent': {

@@ -34,6 +34,7 @@ import { PoolController, poolRules } from './pool/index.ts';
 import { ownWriteEchoMs } from './reconciling.ts';
 import { ReplicaSetController, replicaSetRules } from './replica-set/index.ts';
 import { type SchedulableNode, StandaloneScheduler } from './scheduler/index.ts';
+import { lowestFrequency, TscLabels } from './tsc/index.ts';
 import { VmController, vmIndexes, vmRules, vmsByDataVolume } from './vm/index.ts';
 import { podIndexes, podsByVmi, VmiController, vmiIndexes, vmiRules, vmisByClaim } from './vmi/index.ts';
 import { WorkloadUpdateController } from './workload-update/index.ts';
@@ -109,6 +110,7 @@ export class Controller implements Component {
   readonly #workloads: WorkloadUpdateController;
   readonly #replicaSets: ReplicaSetController;
   readonly #pools: PoolController;
+  readonly #tscLabels: TscLabels;
   readonly #settings: KubeVirtSettings<ControllerConfig>;
   #isWorking = false;
   #endCounting: (() => void)[] = [];
@@ -135,10 +137,11 @@ export class Controller implements Component {
     const ownPods = new ReadYourWrites(cachedObjects(pods, keyOf), overlay);
     const config = () => this.#settings.current;
     const shared = { client, log, clock, random, events, vms, vmis, pods, ownPods, config };
+    const tscFrequency = () => lowestFrequency(nodes.list(), vmis.list(), config().minimumTscFrequency);
     const dataVolumes = new DataVolumes({ client, clock, log, random });
     this.#vmis = new VmiController(
       { workers: options.vmiWorkers },
-      { ...shared, ...claimsOf(this.#informers), dataVolumes, randomUuid, ...counted('vmi') },
+      { ...shared, ...claimsOf(this.#informers), dataVolumes, tscFrequency, randomUuid, ...counted('vmi') },
     );
     this.#vms = new VmController(
       { workers: options.vmWorkers },
@@ -167,6 +170,7 @@ export class Controller implements Component {
     );
     const pools = new ReadYourWrites(cachedObjects(this.#unawaited.pools, keyOf), overlay);
     this.#pools = new PoolController({ workers: options.poolWorkers }, { ...shared, pools, ...counted('pool') });
+    this.#tscLabels = new TscLabels({ ...shared, nodes, observer: meters.queueObserver('tsc-labels') });
     const scheduler = options.standaloneScheduler ? [new StandaloneScheduler({ ...shared, nodes })] : [];
     this.#workers = new Lifecycle([
       ...this.#explainServer(options),
@@ -179,6 +183,7 @@ export class Controller implements Component {
       this.#workloads,
       this.#replicaSets,
       this.#pools,
+      this.#tscLabels,
       new DisruptionBudgets(shared),
       ...scheduler,
     ]);
@@ -195,6 +200,7 @@ export class Controller implements Component {
     meters.read('workload-update', this.#workloads.reconciler);
     meters.read('replicaset', this.#replicaSets.reconciler);
     meters.read('pool', this.#pools.reconciler);
+    meters.read('tsc-labels', this.#tscLabels.reconciler);
     const { vms, vmis, migrations, pods } = this.#informers;
     addObjectMetrics(meters.registry, {
       isLeading: () => this.#isWorking,
@@ -265,6 +271,7 @@ export class Controller implements Component {
         this.#vmis.wakeAll();
         this.#migrations.wakeAll();
         this.#evacuation.wakeAll();
+        this.#tscLabels.wake();
       },
     );
     this.#settings.select(

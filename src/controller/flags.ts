@@ -51,7 +51,11 @@ export const controllerFlags = {
   ...threads('clone', 3),
   ...threads('backup', 6),
   'snapshot-controller-resync-period': { kind: 'duration', fallback: 300_000, help: `${later}snapshots` },
-  'node-topology-update-period': { kind: 'duration', fallback: 30_000, help: `${later}node topology` },
+  'node-topology-update-period': {
+    kind: 'duration',
+    fallback: 30_000,
+    help: 'accepted: labels follow nodes and guests at once',
+  },
   ...syncedKeys('annotations'),
   ...syncedKeys('labels'),
   'leader-elect-resource-lock': { kind: 'string', fallback: 'leases', help: 'kind of the lock' },

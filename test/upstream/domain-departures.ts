@@ -42,7 +42,7 @@ export const departures: readonly Departure[] = [
   },
   { path: 'domain.clock@offset', theirs: 'utc', ours: 'variable', why: 'what libvirt makes of a number' },
   { path: 'domain.clock@basis', ours: 'utc', why: 'the same' },
-  { path: 'domain.clock@offset', ours: 'utc', cases: /timer alone/, why: 'libvirt wants one' },
+  { path: 'domain.clock@offset', ours: 'utc', cases: /timer alone|TSC frequency/, why: 'libvirt wants one' },
   { path: 'domain.cpu.feature[*]@policy', ours: 'require', why: 'the default, said' },
   {
     path: 'domain.devices.disk[*].backingStore.backingStore',
@@ -71,7 +71,6 @@ export const departures: readonly Departure[] = [
   // To be mended.
   { path: 'domain.devices.memballoon@freePageReporting', theirs: 'off', ours: 'on', why: 'to be mended' },
   { path: 'domain.features.kvm.hidden@state', theirs: 'off', why: 'to be mended' },
-  { path: 'domain.clock.timer[tsc]@*', theirs: any, why: 'to be mended' },
   { path: 'domain.devices.disk[*].source.reservations@migration', theirs: 'yes', why: 'to be mended' },
   // Meant.
   {

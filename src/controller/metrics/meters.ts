@@ -5,7 +5,16 @@ import { type QueueFigures, QueueMetrics, RequestMetrics } from '../../serving/i
 import { PhaseTimes } from './phase-times.ts';
 
 /** Upstream's names of the queues, without `virt-controller-`. */
-export type QueueName = 'vm' | 'vmi' | 'node' | 'migration' | 'evacuation' | 'replicaset' | 'pool' | 'workload-update';
+export type QueueName =
+  | 'vm'
+  | 'vmi'
+  | 'node'
+  | 'migration'
+  | 'evacuation'
+  | 'replicaset'
+  | 'pool'
+  | 'workload-update'
+  | 'tsc-labels';
 
 /** All that is counted while it happens: made before anything that is counted. */
 export class ControllerMeters {

@@ -1,4 +1,4 @@
-import { hasDedicatedCpus, labels, type VirtualMachineInstance } from '../../api/index.ts';
+import { hasDedicatedCpus, labels, tscFrequencyOf, tscNeed, type VirtualMachineInstance } from '../../api/index.ts';
 import { isRecord, listOf, memberAt } from '../../base/index.ts';
 import type { ControllerConfig } from '../../cluster-config/index.ts';
 
@@ -33,13 +33,13 @@ export function nodeSelector(vmi: VirtualMachineInstance, config: ControllerConf
 function capabilities(vmi: VirtualMachineInstance, { launcherPods }: ControllerConfig): string[] {
   const { cpu, machine } = vmi.spec.domain;
   const type = vmi.status?.machine?.type || machine?.type;
-  const frequency = memberAt(vmi.status, 'topologyHints', 'tscFrequency');
+  const frequency = tscNeed(vmi) && tscFrequencyOf(vmi);
   return [
     ...(hasDedicatedCpus(vmi) ? ['kubevirt.io/cpumanager'] : []),
     ...(launcherPods.strictHyperv ? ofHyperv(vmi) : []),
     ...ofCpu(vmi),
     ...(type ? [machineType + type] : []),
-    ...(typeof frequency === 'number' ? [tscFrequency + frequency] : []),
+    ...(frequency !== undefined ? [tscFrequency + frequency] : []),
     ...(cpu?.realtime ? ['kubevirt.io/realtime'] : []),
     ...ofLaunchSecurity(vmi),
   ];

@@ -57,6 +57,8 @@ export interface VmiControllerDeps {
   /** Keys of the VMIs with a volume on this claim. */
   readonly vmisOfClaim: (claim: Key) => readonly Key[];
   readonly config: () => ControllerConfig;
+  /** What a new guest gets, in hertz; 0: no node tells one. */
+  readonly tscFrequency: () => number;
   readonly events: EventRecorder;
   readonly clock: Clock;
   readonly log: Logger;

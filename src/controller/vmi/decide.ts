@@ -94,6 +94,12 @@ const presentRules = ruleTable<Facts, VmiPlan>(
       plan: () => ({ steps: [] }),
     },
     {
+      name: 'tsc-frequency-unsaid',
+      why: 'The guest needs to be told the frequency of its TSC: it is stored before there is a pod, which asks for a node that can give it.',
+      when: (facts) => wantsPod(facts) && facts.tscFrequency !== undefined,
+      plan: () => ({ steps: [] }),
+    },
+    {
       name: 'data-volume-failed',
       why: 'A DataVolume could not be filled: the VMI fails, so that who made it may try again.',
       when: (facts) => wantsPod(facts) && hasFilling(facts, 'failed'),

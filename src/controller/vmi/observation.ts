@@ -27,6 +27,8 @@ export interface VmiFacts {
   readonly pluggedFillings: readonly ClaimFilling[];
   /** A VirtualMachine that owns it is in the cache. */
   readonly hasOwnerVm: boolean;
+  /** In hertz, of the TSC of a guest that needs to be told one and is not yet; 0: no node tells one. */
+  readonly tscFrequency: number | undefined;
   readonly config: ControllerConfig;
   readonly now: Date;
 }

@@ -7,6 +7,7 @@ import {
   type Pod,
   parseKey,
   resources,
+  tscNeed,
   type VirtualMachine,
   type VirtualMachineInstance,
 } from '../../api/index.ts';
@@ -74,6 +75,8 @@ export interface ObserveDeps {
   readonly dataVolumes: Pick<DataVolumes, 'fillingOf'>;
   readonly attachmentPods: AttachmentPods;
   readonly config: () => ControllerConfig;
+  /** What a new guest gets, in hertz; 0: no node tells one. */
+  readonly tscFrequency: () => number;
   readonly clock: Clock;
 }
 
@@ -122,9 +125,17 @@ async function observe(key: Key, deps: ObserveDeps, signal: AbortSignal): Promis
     orphans,
     otherPods: pod ? 'none' : await otherPodsOf(vmi, own, deps, signal),
     problem: isUnprocessed(vmi) && !vmi.metadata.deletionTimestamp ? vmiProblem(vmi) : undefined,
+    tscFrequency: awaitsTscFrequency(vmi, config()) ? deps.tscFrequency() : undefined,
     hasOwnerVm: owner !== undefined && vms.get(keyOf(vmi))?.metadata.uid === owner.uid,
     config: config(),
   };
+}
+
+/** Only processors of this architecture have such a counter. */
+function awaitsTscFrequency(vmi: VirtualMachineInstance, { architecture }: ControllerConfig): boolean {
+  const { spec, status, metadata } = vmi;
+  if (tscNeed(vmi) === undefined || status?.topologyHints || metadata.deletionTimestamp) return false;
+  return isUnprocessed(vmi) && (spec.architecture || architecture) === 'amd64';
 }
 
 /** With those of which the cache has not shown the creation yet: no second one is made for the same claims. */

@@ -50,6 +50,7 @@ export function projectVmi(seen: VmiFacts, options: ProjectOptions): VirtualMach
   const status: VmiStatus = vmi.status ?? {};
   vmi.status = status;
   const time = rfc3339(seen.now);
+  if (seen.tscFrequency !== undefined) status.topologyHints = { tscFrequency: seen.tscFrequency };
   const phase = nextPhase(seen);
   copyPodFacts(vmi, status, seen, time);
   if (phase === 'Scheduled' && seen.vmi.status?.phase === 'Scheduling' && seen.pod) {

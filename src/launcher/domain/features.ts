@@ -1,4 +1,4 @@
-import type { FeatureState, VirtualMachineInstance } from '../../api/index.ts';
+import { type FeatureState, tscFrequencyOf, tscNeed, type VirtualMachineInstance } from '../../api/index.ts';
 import { invalid } from './errors.ts';
 import { isSecureBoot } from './firmware.ts';
 import type { XmlContent } from './xml.ts';
@@ -116,7 +116,9 @@ const timerNames: ReadonlyMap<string, string> = new Map([
 
 export function clockElement(vmi: VirtualMachineInstance): XmlContent | undefined {
   const { clock } = vmi.spec.domain;
-  if (!clock) return undefined;
+  const frequency = tscNeed(vmi) && tscFrequencyOf(vmi);
+  const tsc = frequency === undefined ? [] : [{ '@name': 'tsc', '@frequency': frequency }];
+  if (!clock) return tsc.length > 0 ? { ...clockOffset({}), timer: tsc } : undefined;
   const timer = Object.entries(clock.timer ?? {}).flatMap(([name, settings]) => {
     if (!settings) return [];
     const timerName = timerNames.get(name);
@@ -130,7 +132,7 @@ export function clockElement(vmi: VirtualMachineInstance): XmlContent | undefine
       },
     ];
   });
-  return { ...clockOffset(clock), timer };
+  return { ...clockOffset(clock), timer: [...timer, ...tsc] };
 }
 
 function clockOffset(clock: { utc?: { offsetSeconds?: number }; timezone?: string }): XmlContent {

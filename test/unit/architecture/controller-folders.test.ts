@@ -18,6 +18,7 @@ checkFolderRules({
     'replica-set': ['owned'],
     scheduler: ['pod'],
     serve: [],
+    tsc: [],
     vm: ['data-volumes', 'instancetypes'],
     vmi: ['data-volumes', 'pod', 'quota'],
     'workload-update': ['pod'],

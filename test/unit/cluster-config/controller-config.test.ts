@@ -24,12 +24,14 @@ test('the CR overrides defaults, per architecture first', () => {
   assert.equal(config.runtimeUser, 0);
   assert.deepEqual(config.nodeSelectors, { zone: 'a' });
   assert.equal(config.defaultInterfaceBinding, 'masquerade');
+  assert.equal(config.minimumTscFrequency, undefined);
+  const tsc = { minimumClusterTSCFrequency: 2_000_000_000 };
+  assert.equal(buildConfig({ developerConfiguration: tsc }).minimumTscFrequency, 2_000_000_000);
 });
 
 test('fields that ask for something about VMs which nothing does yet are known by name', () => {
-  const tsc = { minimumClusterTSCFrequency: 2_000_000_000 };
-  const { unused } = buildConfig({ developerConfiguration: tsc, vmStateStorageClass: 'fast', machineType: 'q35' });
-  assert.deepEqual(unused, ['developerConfiguration.minimumClusterTSCFrequency', 'vmStateStorageClass']);
+  const { unused } = buildConfig({ vmStateStorageClass: 'fast', machineType: 'q35' });
+  assert.deepEqual(unused, ['vmStateStorageClass']);
   assert.deepEqual(buildConfig({ vmStateStorageClass: null }).unused, []);
 });
 
@@ -43,6 +45,7 @@ const wrong: readonly (readonly [Record<string, unknown>, RegExp])[] = [
   [{ liveUpdateConfiguration: { maxCpuSockets: -1 } }, /maxCpuSockets must be a whole number/],
   [{ liveUpdateConfiguration: { maxGuest: 'all' } }, /maxGuest must be a quantity above 0/],
   [{ developerConfiguration: { useEmulation: 'yes' } }, /useEmulation must be true or false/],
+  [{ developerConfiguration: { minimumClusterTSCFrequency: 0 } }, /minimumClusterTSCFrequency must be above 0/],
   [{ network: { defaultNetworkInterface: 'slirp' } }, /defaultNetworkInterface/],
   [{ developerConfiguration: { nodeSelectors: ['a'] } }, /nodeSelectors/],
 ];

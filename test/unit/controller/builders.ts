@@ -93,6 +93,7 @@ export function buildVmiFacts(facts: Partial<VmiFacts> = {}): VmiFacts {
     attachments: [],
     claims: new Map(),
     hasOwnerVm: false,
+    tscFrequency: undefined,
     config: buildConfig(),
     now: new Date(0),
     ...facts,

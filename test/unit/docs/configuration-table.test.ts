@@ -35,6 +35,7 @@ const full = {
     useEmulation: false,
     memoryOvercommit: 100,
     cpuAllocationRatio: 10,
+    minimumClusterTSCFrequency: 1,
     minimumReservePVCBytes: 1,
     pvcTolerateLessSpaceUpToPercent: 10,
     clusterProfiler: false,

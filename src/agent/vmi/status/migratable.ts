@@ -1,4 +1,4 @@
-import { annotations, type VirtualMachineInstance } from '../../../api/index.ts';
+import { annotations, tscFrequencyOf, tscNeed, type VirtualMachineInstance } from '../../../api/index.ts';
 import { isRecord } from '../../../base/index.ts';
 import type { StatusFacts } from '../observe/index.ts';
 import { classifyVolumes } from './migration-volumes.ts';
@@ -111,17 +111,14 @@ const secureExecution: Check = ({ spec }, { status }) =>
     'VMI uses Secure Execution',
   );
 
-const tscFrequency: Check = ({ spec, status }) => {
-  const hyperv = spec.domain?.features?.hyperv;
-  const isAsked = isOn(isRecord(hyperv) ? hyperv.reenlightenment : undefined);
-  const hints = status?.topologyHints;
-  const hasHint = isRecord(hints) && Number(hints.tscFrequency) > 0;
+const tscFrequency: Check = (vmi) => {
+  const need = tscFrequencyOf(vmi) === undefined ? tscNeed(vmi) : undefined;
   const reason = 'NoTSCFrequencyNotLiveMigratable';
   // Upstream's controller starts no such guest without one; QEMU moves none.
   const invariant = 'VMIs with the CPU feature invtsc cannot migrate when TSC Frequency is not exposed on the cluster';
-  if (needsInvariantTsc(spec)) return when(!hasHint, reason, invariant);
+  if (need === 'boot') return when(true, reason, invariant);
   return when(
-    isAsked && !hasHint,
+    need === 'migration',
     reason,
     'HyperV Reenlightenment VMIs cannot migrate when TSC Frequency is not exposed on the cluster: guest timers might be inconsistent',
   );
@@ -166,9 +163,4 @@ const forStorage: readonly Check[] = [
 /** A feature is on when it is there and does not say otherwise. Upstream's process dies on one without the field. */
 function isOn(feature: unknown): boolean {
   return isRecord(feature) && feature.enabled !== false;
-}
-
-function needsInvariantTsc({ domain }: VirtualMachineInstance['spec']): boolean {
-  const policies = ['require', 'force', '', undefined];
-  return domain?.cpu?.features?.some(({ name, policy }) => name === 'invtsc' && policies.includes(policy)) ?? false;
 }

@@ -189,6 +189,7 @@ function planOf(row: Row): string {
     attachments,
     claims: row.claims ?? claims('data'),
     hasOwnerVm: false,
+    tscFrequency: undefined,
     config: buildConfig(),
     now: new Date(0),
   };
@@ -221,7 +222,7 @@ test('what is no list of volumes is none: a bare API server lets anything stand 
       attachments: [],
       claims: claims('a'),
     };
-    const rest = { hasOwnerVm: false, config: buildConfig(), now: new Date(0) };
+    const rest = { hasOwnerVm: false, tscFrequency: undefined, config: buildConfig(), now: new Date(0) };
     assert.deepEqual(
       planAttachments({ ...facts, ...rest }, () => buildPod()),
       { superseded: [], awaiting: [] },

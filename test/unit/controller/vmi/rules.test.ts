@@ -297,6 +297,13 @@ const rows: readonly Row[] = [
     plan: [],
   },
   {
+    rule: 'tsc-frequency-unsaid',
+    when: 'it is stored first, whatever else is missing',
+    vmi: vmiIn('Pending'),
+    more: { tscFrequency: 2_000_000_000, fillings: [filling('failed')] },
+    plan: [],
+  },
+  {
     rule: 'data-volume-failed',
     when: 'one of two DataVolumes has failed',
     vmi: vmiIn('Pending'),
@@ -400,6 +407,7 @@ function observationOf({ vmi, pods = [], foreign = [], more }: Row): PresentVmi 
     triggers: [],
     pluggedFillings: [],
     hasOwnerVm: false,
+    tscFrequency: undefined,
     config: buildConfig(),
     ...more,
   };
