@@ -74,7 +74,6 @@ const checks: Readonly<Record<string, Check>> = {
   'developerConfiguration.memoryOvercommit': positive,
   'developerConfiguration.cpuAllocationRatio': positive,
   'developerConfiguration.minimumClusterTSCFrequency': positive,
-  'developerConfiguration.minimumClusterTSCFrequency': positive,
   'developerConfiguration.minimumReservePVCBytes': whole,
   'developerConfiguration.diskVerification.memoryLimit': quantity,
   'developerConfiguration.pvcTolerateLessSpaceUpToPercent': {
