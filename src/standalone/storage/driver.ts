@@ -35,10 +35,37 @@ export function volumeNameOf({ metadata }: PersistentVolumeClaim): string {
   return `pvc-${metadata.uid ?? ''}`;
 }
 
+/** The volume was made with the data that its handle names, for a claim: both end with that claim's UID. */
+export function isOfOwnData(volume: PersistentVolume): boolean {
+  const uid = volume.metadata.name.replace(/^pvc-/, '');
+  return uid !== '' && uid !== volume.metadata.name && ownHandle(volume)?.endsWith(`_${uid}`) === true;
+}
+
 /** The handle of a volume of this node; undefined for any other one. */
 export function ownHandle(volume: PersistentVolume | undefined): string | undefined {
   const { csi } = volume?.spec ?? {};
   return csi?.driver === driver && isHandle(csi.volumeHandle) ? csi.volumeHandle : undefined;
+}
+
+/**
+ * The handle of the volume that a bound claim names, or what is wrong with it in words that follow the claim's name. A volume knows its claim by
+ * the UID: one that was deleted and made anew under its name is another one, and its volume that of nobody.
+ */
+export function boundHandle(
+  { metadata, spec }: PersistentVolumeClaim,
+  volume: PersistentVolume | undefined,
+): { readonly handle: string } | { readonly problem: string } {
+  if (!volume) return { problem: `has the volume ${spec.volumeName}, which does not exist any more` };
+  const { claimRef } = volume.spec;
+  const handle = ownHandle(volume);
+  if (handle === undefined) {
+    return { problem: `has the volume ${volume.metadata.name}, which is not one of this node` };
+  }
+  if (claimRef?.uid === metadata.uid) return { handle };
+  const other = claimRef ? `claim ${claimRef.namespace}/${claimRef.name} of UID ${claimRef.uid}` : 'no claim';
+  return {
+    problem: `has the volume ${volume.metadata.name}, which is bound to ${other}, and this one is ${metadata.uid}`,
+  };
 }
 
 /** The newest of those that are marked, as the API server's plug-in DefaultStorageClass has it. */

@@ -9,7 +9,7 @@ import {
   ruleTable,
   type Step,
 } from '../../reconcile/index.ts';
-import { driver, finalizers, ownHandle } from './driver.ts';
+import { driver, finalizers, isOfOwnData, ownHandle } from './driver.ts';
 import {
   done,
   failedWith,
@@ -81,10 +81,13 @@ async function observe(
   };
 }
 
-/** Of two with the same data the first keeps it; of two of one second, the one with the smaller UID. */
-function isBefore({ metadata: one }: PersistentVolume, { metadata: other }: PersistentVolume): boolean {
-  const order = ({ creationTimestamp = '', uid = '' }: PersistentVolume['metadata']) => `${creationTimestamp} ${uid}`;
-  return one.uid !== other.uid && order(one) < order(other);
+/** Of two with the same data: that which was made with it, and nobody can make a second one of its name; else the older; of one second, that with the smaller UID. */
+export function isBefore(one: PersistentVolume, other: PersistentVolume): boolean {
+  const order = (volume: PersistentVolume) => {
+    const { creationTimestamp = '', uid = '' } = volume.metadata;
+    return `${isOfOwnData(volume) ? 0 : 1} ${creationTimestamp} ${uid}`;
+  };
+  return one.metadata.uid !== other.metadata.uid && order(one) < order(other);
 }
 
 /** Why this volume cannot be anybody's. */

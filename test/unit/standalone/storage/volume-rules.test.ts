@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { PersistentVolume } from '../../../../src/api/index.ts';
 import { driver } from '../../../../src/standalone/index.ts';
-import { decideVolume, type VolumeFacts, volumeRules } from '../../../../src/standalone/storage/volumes.ts';
+import { decideVolume, isBefore, type VolumeFacts, volumeRules } from '../../../../src/standalone/storage/volumes.ts';
 
 const claimRef = { namespace: 'default', name: 'data', uid: 'u1' };
 const finalizers = ['kubernetes.io/pv-protection'];
@@ -63,6 +63,16 @@ for (const [index, [facts, rule, steps, said]] of rows.entries()) {
     );
   });
 }
+
+test('of two volumes with one handle that of the claim it was made for has the data, also when both are of one second', () => {
+  const csi = { driver, volumeHandle: 'default_data_u1' };
+  const creationTimestamp = '2026-01-01T00:00:00Z';
+  const own = volumeWith({ csi }, 'Bound', { name: 'pvc-u1', uid: 'b', creationTimestamp });
+  const other = volumeWith({ csi }, 'Available', { name: 'thief', uid: 'a', creationTimestamp });
+  assert.deepEqual([isBefore(own, other), isBefore(other, own), isBefore(own, own)], [true, false, false]);
+  const later = volumeWith({ csi }, 'Available', { name: 'v', uid: '0', creationTimestamp: '2026-01-01T00:00:01Z' });
+  assert.deepEqual([isBefore(other, later), isBefore(later, other)], [true, false]);
+});
 
 test('every rule has a row', () => {
   const names = rows.map(([, rule]) => rule);
