@@ -20,3 +20,4 @@ export { sameJson } from './same-json.ts';
 export { Seldom } from './seldom.ts';
 export * from './sleep.ts';
 export * from './token-bucket.ts';
+export { Turn } from './turn.ts';

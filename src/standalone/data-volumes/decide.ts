@@ -37,7 +37,7 @@ export interface FillDecision extends Decided, FillPlan {
   readonly steps: readonly Step<FillStepArgs>[];
 }
 
-/** What no event announces: that pods have left a claim which is to be copied. */
+/** What no event of the claim announces: that pods have left one which is to be copied, or a class that was made. */
 const lookMs = 5_000;
 const backoff = { baseMs: 2_000, maxMs: 300_000 };
 /** Trying again gives the same. */
@@ -71,6 +71,15 @@ const failed = (message: string): FillPlan => ({
 
 function shown(share: number | undefined): string {
   return share === undefined ? 'N/A' : `${(share * 100).toFixed(2)}%`;
+}
+
+const isCopy = ({ wish }: FillFacts) => wish?.kind === 'clone' || wish?.kind === 'snapshot';
+
+const awaits = ({ place }: FillFacts) => (place.kind === 'unbound' ? place.awaits.kind : undefined);
+
+/** What a user has to do before the claim gets a volume; empty: nothing. */
+function whyOf({ place }: FillFacts): string {
+  return place.kind === 'unbound' && 'why' in place.awaits ? place.awaits.why : '';
 }
 
 const isUpload = ({ wish }: FillFacts) => wish?.kind === 'upload';
@@ -138,17 +147,19 @@ const table = ruleTable<FillFacts, FillPlan>(
     {
       name: 'size-unknown',
       why: 'It is to be as large as what it is a copy of, which does not exist yet.',
-      when: ({ claim, source, dataVolume }) =>
-        !claim && source.kind === 'waits' && source.sizeBytes === undefined && sizeOf(dataVolume) === undefined,
-      plan: ({ source }) => ({
-        ...waiting('CloneSourceNotReady', source.kind === 'waits' ? source.why : ''),
-        requeueAfterMs: lookMs,
-      }),
+      when: ({ claim, wish, sourceBytes, dataVolume }) =>
+        !claim && wish?.kind === 'clone' && sourceBytes === undefined && sizeOf(dataVolume) === undefined,
+      plan: ({ wish }) => {
+        const name = wish?.kind === 'clone' ? `${wish.namespace}/${wish.name}` : '';
+        const message = `claim ${name}, which is to be copied, does not exist`;
+        return { ...waiting('CloneSourceNotReady', message), requeueAfterMs: lookMs };
+      },
     },
     {
       name: 'size-missing',
       why: 'Nothing says how large it is to be: of a snapshot that is not read here.',
-      when: ({ claim, source, dataVolume }) => !claim && source.kind === 'none' && sizeOf(dataVolume) === undefined,
+      when: ({ claim, sourceBytes, dataVolume }) =>
+        !claim && sourceBytes === undefined && sizeOf(dataVolume) === undefined,
       plan: () =>
         failed('spec.storage.resources.requests.storage: say how large it is to be, at the least as the snapshot'),
     },
@@ -156,11 +167,10 @@ const table = ruleTable<FillFacts, FillPlan>(
       name: 'claim-wanted',
       why: 'Its claim is made.',
       when: ({ claim }) => claim === undefined,
-      plan: ({ source }) => {
-        const sizeBytes =
-          source.kind === 'ready' ? source.place.sizeBytes : source.kind === 'waits' ? source.sizeBytes : undefined;
-        return { steps: [{ step: 'createClaim', sizeBytes }], says: { phase: 'Pending', isBound: false } };
-      },
+      plan: ({ sourceBytes }) => ({
+        steps: [{ step: 'createClaim', sizeBytes: sourceBytes }],
+        says: { phase: 'Pending', isBound: false },
+      }),
     },
     {
       name: 'claim-of-others',
@@ -190,18 +200,65 @@ const table = ruleTable<FillFacts, FillPlan>(
       }),
     },
     {
+      name: 'consumer-awaited',
+      why: 'The claim is of a class whose volumes are made when a pod asks for them.',
+      when: (facts) => awaits(facts) === 'consumer',
+      plan: () => ({ steps: [], requeueAfterMs: lookMs, says: { phase: 'WaitForFirstConsumer', isBound: false } }),
+    },
+    {
+      name: 'source-awaited',
+      why: 'What is to be copied is not there, not filled, or in use.',
+      when: (facts) => awaits(facts) === 'source',
+      plan: ({ place }) => {
+        const awaited = place.kind === 'unbound' ? place.awaits : undefined;
+        const { isInUse, why } = awaited?.kind === 'source' ? awaited : { isInUse: false, why: '' };
+        const reason = isInUse ? 'CloneSourceInUse' : 'CloneSourceNotReady';
+        return {
+          steps: [],
+          requeueAfterMs: lookMs,
+          events: [{ type: 'Warning', reason, message: why }],
+          says: { phase: 'CloneScheduled', isBound: false, problem: { reason, message: why } },
+        };
+      },
+    },
+    {
+      name: 'source-refused',
+      why: 'What is to be copied cannot be the begin of this claim.',
+      when: (facts) => awaits(facts) === 'refused',
+      plan: (facts) => failed(whyOf(facts)),
+    },
+    {
+      name: 'copy-under-way',
+      why: 'Storage copies the disk, and binds the claim afterwards.',
+      when: (facts) => awaits(facts) === 'nothing' && isCopy(facts),
+      plan: () => ({
+        steps: [],
+        requeueAfterMs: lookMs,
+        says: { phase: 'CloneInProgress', progress: 'N/A', isRunning: true, isBound: false },
+      }),
+    },
+    {
       name: 'claim-unbound',
       why: 'The claim has no volume yet.',
       when: ({ place }) => place.kind === 'unbound',
-      plan: ({ claim }) => ({
-        ...waiting('Pending', `PVC ${claim?.metadata.name} Pending`),
+      plan: (facts) => ({
+        ...waiting('Pending', whyOf(facts) || `PVC ${facts.claim?.metadata.name} Pending`),
         requeueAfterMs: lookMs,
       }),
     },
     {
+      name: 'claim-without-source',
+      why: 'An older version of the node has made the claim, and would have copied the disk itself.',
+      when: (facts) => isCopy(facts) && facts.claim?.spec.dataSource === undefined,
+      plan: ({ claim }) =>
+        failed(
+          `claim ${claim?.metadata.name} was made empty by an older version: delete the DataVolume, and make it anew`,
+        ),
+    },
+    {
       name: 'made-full',
-      why: 'Storage made the volume from a snapshot, so that it is filled already.',
-      when: ({ wish }) => wish?.kind === 'snapshot',
+      why: 'Storage made the volume of a claim or a snapshot, so that it is filled already.',
+      when: isCopy,
       plan: () => ({ steps: [{ step: 'markFilled' }] }),
     },
     {
@@ -260,20 +317,6 @@ const table = ruleTable<FillFacts, FillPlan>(
           problem: { reason: 'Error', message: facts.fill.kind === 'failed' ? facts.fill.message : '' },
         },
       }),
-    },
-    {
-      name: 'source-awaited',
-      why: 'What is to be copied is not there, not filled, or in use.',
-      when: ({ source }) => source.kind === 'waits',
-      plan: ({ source }) => {
-        const { reason, why } = source.kind === 'waits' ? source : { reason: '', why: '' };
-        return {
-          steps: [],
-          requeueAfterMs: lookMs,
-          events: [{ type: 'Warning', reason, message: why }],
-          says: { phase: 'CloneScheduled', isBound: true, problem: { reason, message: why } },
-        };
-      },
     },
   ],
   {

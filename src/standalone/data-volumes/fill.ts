@@ -1,9 +1,8 @@
 import { spawn } from 'node:child_process';
 import { constants } from 'node:fs';
-import { type FileHandle, lstat, open, readdir, rename, rm } from 'node:fs/promises';
+import { type FileHandle, lstat, open, readdir, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { binaryQuantity } from '../../api/index.ts';
-import { syncDirectory } from '../../host/index.ts';
 import {
   type Checksum,
   convert,
@@ -32,14 +31,12 @@ export type FillSource =
     }
   /** A disk of any form, on this machine. */
   | { readonly kind: 'image'; readonly file: string; readonly what: string }
-  /** A raw disk that only this node has written. */
-  | { readonly kind: 'copy'; readonly file: string; readonly what: string }
   /** It is in the work directory already. */
   | { readonly kind: 'given'; readonly name: string; readonly what: string };
 
 export interface FillDeps {
-  /** Rejects when the disk must not be put in its place now. */
-  readonly mayPlace: () => Promise<void>;
+  /** Puts the disk in its place, by a rename. Rejects when it must not be there now. */
+  readonly put: (disk: string) => Promise<void>;
   /** The disk has been looked at, and is one. */
   readonly accepted?: () => void;
 }
@@ -62,8 +59,7 @@ export async function fill(
   try {
     if (source.kind !== 'given') await makeWorkDirectory(work);
     const name = await makeDisk(source, place, work, filling, deps);
-    await deps.mayPlace();
-    await placeDisk(path.join(work, name), place);
+    await putDisk(path.join(work, name), deps);
   } finally {
     await rm(work, { recursive: true, force: true });
   }
@@ -80,12 +76,8 @@ async function makeDisk(
     case 'blank':
       await open(path.join(work, 'blank'), 'wx', 0o600).then((handle) => handle.close());
       return 'blank';
-    case 'copy': {
-      await copyDisk(source, path.join(work, 'copy'), place.sizeBytes, filling.signal);
-      return 'copy';
-    }
     case 'image':
-      await copyDisk(source, path.join(work, 'image'), Number.POSITIVE_INFINITY, filling.signal);
+      await copyImage(source, path.join(work, 'image'), filling.signal);
       await giveToImport(path.join(work, 'image'));
       return rawDisk({ name: 'image', what: source.what, from: 0 }, place, work, filling, deps);
     case 'given':
@@ -133,17 +125,15 @@ function shown(bytes: number): string {
   return `${binaryQuantity(bytes)} (${bytes} bytes)`;
 }
 
-/** By `cp`, which shares blocks where the file system can do so, and keeps holes. What is opened no longer changes by its name. */
-async function copyDisk(
+/** By `cp`, which shares blocks where the file system can do so, and keeps holes. */
+async function copyImage(
   { file, what }: { readonly file: string; readonly what: string },
   target: string,
-  maxBytes: number,
   signal: AbortSignal,
 ): Promise<void> {
   const from = await openPlain(file, what);
   try {
     const { size, blocks } = await from.stat();
-    requireFit(size, maxBytes, what);
     await requireSpace(path.dirname(target), Math.min(size, blocks * 512), what);
     await runCopy(from.fd, target, what, signal);
   } finally {
@@ -177,20 +167,10 @@ function runCopy(descriptor: number, target: string, what: string, signal: Abort
   });
 }
 
-async function placeDisk(disk: string, { file, sizeBytes, owner }: ClaimPlace): Promise<void> {
+async function putDisk(disk: string, { put }: FillDeps): Promise<void> {
   try {
     await takeBack(disk, { uid: 0, gid: 0 }, 0o600);
-    const handle = await open(disk, constants.O_RDWR | constants.O_NOFOLLOW);
-    try {
-      await handle.truncate(sizeBytes);
-      await handle.sync();
-    } finally {
-      await handle.close();
-    }
-    await takeBack(disk, owner, 0o600);
-    // The name may be a link that a guest's QEMU made: it is replaced, never followed.
-    await rename(disk, file);
-    await syncDirectory(path.dirname(file));
+    await put(disk);
   } catch (error) {
     if (!isNoSpace(error)) throw error;
     throw new NodeError('NO_SPACE', 'the disk of this machine is full: free some space', { cause: error });

@@ -52,11 +52,10 @@ export class Filler {
   }
 
   /** Goes on by itself; `fillings` has how far it is. */
-  begin({ key, claim, wish, place, source }: FillFacts): void {
+  begin({ key, claim, wish, place }: FillFacts): void {
     if (!claim || !wish || place.kind !== 'bound') return;
-    const copied = source.kind === 'ready' ? source.place.file : undefined;
     this.#run(key, claim, (filling) =>
-      this.#sourceOf(wish, key, copied, filling.signal).then((from) => this.#fill(from, claim, place.place, filling)),
+      this.#sourceOf(wish, key, filling.signal).then((from) => this.#fill(from, claim, place.place, filling)),
     ).catch((error) => this.#deps.log.error({ key, err: error }, 'a claim is not filled'));
   }
 
@@ -89,12 +88,12 @@ export class Filler {
   }
 
   #fill(from: FillSource, claim: PersistentVolumeClaim, place: ClaimPlace, filling: Filling, accepted?: () => void) {
-    const mayPlace = async () => {
+    const put = async (disk: string) => {
       await this.#requireUnused(claim, filling.signal);
-      await this.#deps.places.settle(place.file);
+      await this.#deps.places.put(place, disk);
     };
     const work = this.workDirectory(claim.metadata.uid ?? '');
-    return fill(from, place, work, filling, { mayPlace, ...(accepted && { accepted }) });
+    return fill(from, place, work, filling, { put, ...(accepted && { accepted }) });
   }
 
   /** At the last moment: the disk of a guest that runs is never replaced. */
@@ -112,13 +111,10 @@ export class Filler {
     );
   }
 
-  async #sourceOf(wish: Wish, key: string, copied: string | undefined, signal: AbortSignal): Promise<FillSource> {
+  async #sourceOf(wish: Wish, key: string, signal: AbortSignal): Promise<FillSource> {
     switch (wish.kind) {
       case 'blank':
         return { kind: 'blank' };
-      case 'clone':
-        await this.#deps.places.settle(copied ?? '');
-        return { kind: 'copy', file: copied ?? '', what: `claim ${wish.namespace}/${wish.name}` };
       case 'registry': {
         const dir = await this.#deps.images.resolve(wish.image);
         return { kind: 'image', file: await diskOfImage(dir, wish.image), what: `image ${wish.image}` };

@@ -12,24 +12,13 @@ import { type Clock, errorMessage } from '../../base/index.ts';
 import { getIfThere, type KubeClient } from '../../kube/index.ts';
 import type { Observed } from '../../reconcile/index.ts';
 import type { Fillings, FillState } from './fillings.ts';
-import type { ClaimPlace, ClaimPlaces } from './ports.ts';
+import type { Awaited, ClaimPlace, ClaimPlaces } from './ports.ts';
 import { annotations, referredWish, type Wish, wishOf } from './wish.ts';
 
 export type PlaceFacts =
   | { readonly kind: 'bound'; readonly place: ClaimPlace }
-  | { readonly kind: 'unbound' }
+  | { readonly kind: 'unbound'; readonly awaits: Awaited }
   | { readonly kind: 'wrong'; readonly why: string };
-
-/** What is to be copied. `waits`: it may come. */
-export type SourceFacts =
-  | { readonly kind: 'none' }
-  | { readonly kind: 'ready'; readonly place: ClaimPlace }
-  | {
-      readonly kind: 'waits';
-      readonly reason: 'CloneSourceInUse' | 'CloneSourceNotReady';
-      readonly why: string;
-      readonly sizeBytes: number | undefined;
-    };
 
 /** All that a decision about one DataVolume, or a claim that waits for an upload, rests on; plain data. */
 export interface FillFacts extends Observed {
@@ -38,7 +27,8 @@ export interface FillFacts extends Observed {
   /** Undefined: nothing is to be filled. */
   readonly wish: Wish | undefined;
   readonly place: PlaceFacts;
-  readonly source: SourceFacts;
+  /** Of the claim that is to be copied; undefined: nothing is, or it is not there. */
+  readonly sourceBytes: number | undefined;
   readonly fill: FillState;
   readonly failures: number;
   readonly nowMs: number;
@@ -69,8 +59,8 @@ export async function observe(key: Key, deps: ObserveDeps, signal: AbortSignal):
     dataVolume,
     claim,
     wish,
-    place: isOpen && claim ? await placeFacts(claim, deps.places) : { kind: 'unbound' },
-    source: isOpen && wish.kind === 'clone' ? await sourceFacts(wish, deps, signal) : { kind: 'none' },
+    place: isOpen && claim ? await placeFacts(claim, deps.places) : { kind: 'unbound', awaits: { kind: 'nothing' } },
+    sourceBytes: isOpen && wish.kind === 'clone' ? bytesOf(deps.claim(`${wish.namespace}/${wish.name}`)) : undefined,
     fill: deps.fillings.stateOf(key, claimUid),
     failures: deps.fillings.failuresOf(claimUid),
   };
@@ -96,42 +86,14 @@ async function resolved(wish: Wish, { client }: ObserveDeps, signal: AbortSignal
 async function placeFacts(claim: PersistentVolumeClaim, places: ClaimPlaces): Promise<PlaceFacts> {
   try {
     const place = await places.placeOf(claim);
-    return place ? { kind: 'bound', place } : { kind: 'unbound' };
+    return place ? { kind: 'bound', place } : { kind: 'unbound', awaits: await places.awaitedBy(claim) };
   } catch (error) {
     return { kind: 'wrong', why: errorMessage(error) };
   }
 }
 
-async function sourceFacts(
-  { namespace, name }: { readonly namespace: string; readonly name: string },
-  { client, places, claim: cached }: ObserveDeps,
-  signal: AbortSignal,
-): Promise<SourceFacts> {
-  const waits = (reason: 'CloneSourceInUse' | 'CloneSourceNotReady', why: string, sizeBytes?: number): SourceFacts => ({
-    kind: 'waits',
-    ...{ reason, why, sizeBytes },
-  });
-  const claim = cached(`${namespace}/${name}`);
-  if (!claim) return waits('CloneSourceNotReady', `claim ${namespace}/${name}, which is to be copied, does not exist`);
-  const { status, spec } = claim;
-  const sizeBytes = parseQuantity(status?.capacity?.storage ?? spec.resources?.requests?.storage);
-  const place = await placeFacts(claim, places);
-  if (place.kind !== 'bound' || (isToBeFilled(claim) && !isFilled(claim))) {
-    const why =
-      place.kind === 'wrong' ? place.why : `claim ${namespace}/${name}, which is to be copied, is not filled yet`;
-    return waits('CloneSourceNotReady', why, sizeBytes);
-  }
-  const users = await usersOf(client, claim, signal);
-  if (users.length === 0) return { kind: 'ready', place: place.place };
-  const why = `claim ${namespace}/${name}, which is to be copied, is used by ${users.join(', ')}: stop that first`;
-  return waits('CloneSourceInUse', why, sizeBytes);
-}
-
-/** Something of CDI's kind fills it, or has done so. */
-function isToBeFilled({ metadata }: PersistentVolumeClaim): boolean {
-  const isOwned =
-    metadata.ownerReferences?.some(({ kind, controller }) => controller && kind === 'DataVolume') === true;
-  return isOwned || metadata.annotations?.[annotations.uploadTarget] !== undefined;
+function bytesOf(claim: PersistentVolumeClaim | undefined): number | undefined {
+  return parseQuantity(claim?.status?.capacity?.storage ?? claim?.spec.resources?.requests?.storage);
 }
 
 /** Pods that run with the claim; asked of the server, since something is done on it. */

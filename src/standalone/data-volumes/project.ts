@@ -65,6 +65,7 @@ const words: Readonly<Record<string, string>> = {
   Pending: 'it has no volume yet',
   ImportScheduled: 'the import waits for others',
   ImportInProgress: 'the import is under way',
+  WaitForFirstConsumer: 'it gets its volume when a pod asks for it: start the VM that has it',
   CloneScheduled: 'the copy waits for others',
   CloneInProgress: 'the copy is under way',
   UploadReady: 'an upload may come (virtctl image-upload)',

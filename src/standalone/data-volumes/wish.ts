@@ -16,10 +16,9 @@ export type Wish =
       readonly secretHeaders: readonly string[];
     }
   | { readonly kind: 'blank' | 'upload' }
-  | { readonly kind: 'clone'; readonly namespace: string; readonly name: string }
   | { readonly kind: 'registry'; readonly image: string }
-  /** The node's storage fills it when it makes the volume. */
-  | { readonly kind: 'snapshot'; readonly namespace: string; readonly name: string }
+  /** The node's storage fills it when it makes the volume: the claim's `dataSource`. */
+  | { readonly kind: 'clone' | 'snapshot'; readonly namespace: string; readonly name: string }
   | { readonly kind: 'reference'; readonly namespace: string; readonly name: string }
   | { readonly kind: 'refused'; readonly why: string };
 
@@ -163,6 +162,7 @@ export function claimFor(dataVolume: DataVolume, wish: Wish, sizeBytes: number |
       ...(wish.kind === 'snapshot' && {
         dataSource: { apiGroup: 'snapshot.storage.k8s.io', kind: 'VolumeSnapshot', name: wish.name },
       }),
+      ...(wish.kind === 'clone' && { dataSource: { kind: 'PersistentVolumeClaim', name: wish.name } }),
     },
   };
 }

@@ -1,6 +1,6 @@
 import type { PersistentVolumeClaim } from '../../api/index.ts';
 import { NodeError } from '../errors.ts';
-import { type LoopDevices, ownHandle, type VolumeFiles } from '../storage/index.ts';
+import { boundHandle, type LoopDevices, type VolumeFiles } from '../storage/index.ts';
 import type { PodSource } from './ports.ts';
 
 export interface ClaimWish {
@@ -58,8 +58,9 @@ export class ClaimDirectories {
     if (status?.phase !== 'Bound' || !spec.volumeName) {
       throw notReady('is not bound yet; kubectl describe pvc says what it waits for');
     }
-    const handle = ownHandle(await this.#objects.volume(spec.volumeName));
-    if (handle === undefined) throw notReady(`has the volume ${spec.volumeName}, which is not one of this node`);
+    const bound = boundHandle(claim, await this.#objects.volume(spec.volumeName));
+    if ('problem' in bound) throw notReady(`${bound.problem}: delete the claim, and make it anew`);
+    const { handle } = bound;
     const problem = await this.#parts.files.problem(handle);
     if (problem) throw notReady(`cannot be used: its data ${problem}: put it back, or delete the claim`);
     if (this.#parts.files.isBeingCopied(handle)) throw notReady('is being copied: the pod starts when that is done');

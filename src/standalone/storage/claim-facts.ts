@@ -2,7 +2,7 @@ import { keyOf, type PersistentVolume, type PersistentVolumeClaim, type StorageC
 import type { Observed } from '../../reconcile/index.ts';
 import { type ClaimSource, sourceOf } from './claim-source.ts';
 import { defaultClassOf, driver, ownHandle, volumeNameOf } from './driver.ts';
-import type { StorageDeps } from './loop.ts';
+import type { ClaimDeps } from './loop.ts';
 import { bytesOf, wantedBytes } from './sizes.ts';
 
 /** All that a decision about one claim rests on; plain data. */
@@ -29,9 +29,17 @@ export interface ClaimFacts extends Observed {
 /** ext4's largest file; others have larger ones, which no disk of one machine holds. */
 const largestBytes = 16 * 2 ** 40 - 2 ** 20;
 
-export async function observeClaim(key: string, deps: StorageDeps): Promise<ClaimFacts> {
+export function observeClaim(key: string, deps: ClaimDeps): Promise<ClaimFacts> {
+  return claimFacts(deps.caches.claims.get(key), key, deps);
+}
+
+/** Of a claim that may be newer than the cache. */
+export async function claimFacts(
+  claim: PersistentVolumeClaim | undefined,
+  key: string,
+  deps: ClaimDeps,
+): Promise<ClaimFacts> {
   const { caches, files, loops, clock } = deps;
-  const claim = caches.claims.get(key);
   const className = claim?.spec.storageClassName;
   const volume = claim && caches.volumes.get(claim.spec.volumeName || volumeNameOf(claim));
   const handle = ownHandle(volume);

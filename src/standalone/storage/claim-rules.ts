@@ -1,7 +1,7 @@
 import { binaryQuantity, type PersistentVolume } from '../../api/index.ts';
 import { decideBy, type ObjectEvent, ruleTable } from '../../reconcile/index.ts';
 import { type ClaimFacts, refusalOf, whyNotFor } from './claim-facts.ts';
-import { driver, finalizers } from './driver.ts';
+import { boundHandle, driver, finalizers, ownHandle } from './driver.ts';
 import { has, type StorageDecision, type StoragePlan } from './loop.ts';
 import { bytesOf, wantedBytes } from './sizes.ts';
 
@@ -26,6 +26,9 @@ type Plan = StoragePlan<ClaimStepArgs>;
 /** What no event announces: the data of a claim is gone, or there is room again. */
 const lookMs = 60_000;
 
+/** On claims that are to be filled before a pod asks for them (`virtctl image-upload --force-bind`); CDI has it, whatever its value. */
+const bindImmediately = 'cdi.kubevirt.io/storage.bind.immediate.requested';
+
 const warning = (reason: string, message: string): ObjectEvent => ({ type: 'Warning', reason, message });
 const normal = (reason: string, message: string): ObjectEvent => ({ type: 'Normal', reason, message });
 const failed = (message: string): Plan => ({
@@ -38,9 +41,13 @@ const isBound = ({ claim }: ClaimFacts) => Boolean(claim?.spec.volumeName) && cl
 const isLost = ({ claim }: ClaimFacts) => claim?.status?.phase === 'Lost';
 const isDeleted = ({ claim }: ClaimFacts) => claim?.metadata.deletionTimestamp !== undefined;
 
-function lossOf({ claim, volume, dataProblem }: ClaimFacts): string | undefined {
+/** Why no guest starts with a bound claim, in words. */
+export function lossOf({ claim, volume, dataProblem }: ClaimFacts): string | undefined {
   if (!claim?.spec.volumeName) return undefined;
   if (!volume) return `its volume ${claim.spec.volumeName} does not exist any more`;
+  // Of another driver it is another one's matter.
+  const bound = ownHandle(volume) === undefined ? undefined : boundHandle(claim, volume);
+  if (bound && 'problem' in bound) return `it ${bound.problem}`;
   return dataProblem && `its data ${dataProblem}`;
 }
 
@@ -74,7 +81,7 @@ const table = ruleTable<ClaimFacts, Plan>(
     },
     {
       name: 'claim-lost',
-      why: 'The data of the claim, or its volume, is gone: no guest starts with it until it is back.',
+      why: 'The data of the claim, or its volume, is gone or another claim’s: no guest starts with it until it is back.',
       when: (facts) => (isBound(facts) || isLost(facts)) && lossOf(facts) !== undefined,
       plan: (facts) => ({
         steps: isLost(facts) ? [] : [{ step: 'lose', problem: lossOf(facts) ?? '' }],
@@ -197,8 +204,10 @@ const table = ruleTable<ClaimFacts, Plan>(
     {
       name: 'consumer-awaited',
       why: 'The storage class makes volumes for claims that a pod asks for, and none does.',
-      when: ({ storageClass, users }) =>
-        storageClass?.volumeBindingMode === 'WaitForFirstConsumer' && users.length === 0,
+      when: ({ claim, storageClass, users }) =>
+        storageClass?.volumeBindingMode === 'WaitForFirstConsumer' &&
+        users.length === 0 &&
+        claim?.metadata.annotations?.[bindImmediately] === undefined,
       plan: () => ({
         steps: [],
         events: [normal('WaitForFirstConsumer', 'waiting for first consumer to be created before binding')],

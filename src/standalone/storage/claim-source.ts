@@ -1,8 +1,8 @@
 import { binaryQuantity, type PersistentVolumeClaim } from '../../api/index.ts';
 import { errorMessage } from '../../base/index.ts';
-import { ownHandle } from './driver.ts';
+import { boundHandle } from './driver.ts';
 import { heldProblem } from './in-use.ts';
-import type { StorageDeps } from './loop.ts';
+import type { ClaimDeps } from './loop.ts';
 import { wantedBytes } from './sizes.ts';
 import type { CopySource } from './volume-files.ts';
 
@@ -11,11 +11,13 @@ export type ClaimSource =
   | { readonly kind: 'none' }
   /** `of`: the claim whose disk it is. */
   | { readonly kind: 'ready'; readonly from: CopySource; readonly of?: PersistentVolumeClaim }
-  | { readonly kind: 'waits' | 'wrong'; readonly why: string };
+  /** `isInUse`: pods have it. */
+  | { readonly kind: 'waits'; readonly why: string; readonly isInUse?: boolean }
+  | { readonly kind: 'wrong'; readonly why: string };
 
 const snapshotGroup = 'snapshot.storage.k8s.io';
 
-export async function sourceOf(claim: PersistentVolumeClaim, deps: StorageDeps): Promise<ClaimSource> {
+export async function sourceOf(claim: PersistentVolumeClaim, deps: ClaimDeps): Promise<ClaimSource> {
   const { dataSource, dataSourceRef, volumeName } = claim.spec;
   const source = dataSource ?? dataSourceRef;
   if (!source || volumeName) return { kind: 'none' };
@@ -34,21 +36,22 @@ export async function sourceOf(claim: PersistentVolumeClaim, deps: StorageDeps):
 const wrong = (why: string): ClaimSource => ({ kind: 'wrong', why });
 const waits = (why: string): ClaimSource => ({ kind: 'waits', why });
 
-async function ofClaim({ metadata }: PersistentVolumeClaim, name: string, deps: StorageDeps): Promise<ClaimSource> {
+async function ofClaim({ metadata }: PersistentVolumeClaim, name: string, deps: ClaimDeps): Promise<ClaimSource> {
   if (name === metadata.name) return wrong('spec.dataSource: a claim cannot be a copy of itself');
   const found = deps.caches.claims.get(`${metadata.namespace}/${name}`);
   if (!found) return waits(`claim ${name}, which is to be copied, does not exist`);
-  const handle = ownHandle(deps.caches.volumes.get(found.spec.volumeName ?? ''));
   if (found.status?.phase !== 'Bound') return waits(`claim ${name}, which is to be copied, is ${found.status?.phase}`);
-  if (handle === undefined) return wrong(`claim ${name} has no volume of this node, so it cannot be copied`);
-  const problem = await heldProblem(found, deps);
-  return problem ? waits(problem) : { kind: 'ready', from: { volume: handle }, of: found };
+  const bound = boundHandle(found, deps.caches.volumes.get(found.spec.volumeName ?? ''));
+  if ('problem' in bound) return waits(`claim ${name}, which is to be copied, ${bound.problem}`);
+  const held = await heldProblem(found, deps);
+  if (held) return { kind: 'waits', why: held.why, isInUse: held.isInUse };
+  return { kind: 'ready', from: { volume: bound.handle }, of: found };
 }
 
 async function ofSnapshot(
   { metadata }: PersistentVolumeClaim,
   name: string,
-  { caches }: StorageDeps,
+  { caches }: ClaimDeps,
 ): Promise<ClaimSource> {
   const found = caches.snapshots.get(`${metadata.namespace}/${name}`);
   if (!found) return waits(`snapshot ${name} does not exist`);
@@ -63,7 +66,7 @@ async function ofSnapshot(
   return { kind: 'ready', from: { snapshot: handle } };
 }
 
-async function sized(claim: PersistentVolumeClaim, source: ClaimSource, { files }: StorageDeps): Promise<ClaimSource> {
+async function sized(claim: PersistentVolumeClaim, source: ClaimSource, { files }: ClaimDeps): Promise<ClaimSource> {
   if (source.kind !== 'ready') return source;
   try {
     const size = await files.sizeOf(source.from);

@@ -8,7 +8,7 @@ import {
 import { getIfThere, isKubeError, writeIfThere } from '../../kube/index.ts';
 import type { Executors, ObjectEvent, Outcome, Step } from '../../reconcile/index.ts';
 import type { ClaimFacts } from './claim-facts.ts';
-import { type ClaimStepArgs, roomWords } from './claim-rules.ts';
+import { type ClaimStepArgs, lossOf, roomWords } from './claim-rules.ts';
 import { annotations, driver, finalizers, handleOf, ownHandle, volumeNameOf } from './driver.ts';
 import { requireUnused } from './in-use.ts';
 import { done, failedWith, finalizersPatch, type StorageContext } from './loop.ts';
@@ -34,6 +34,11 @@ export const claimExecutors: Executors<ClaimStepArgs, Context> = {
   bind,
   grow,
   lose: async ({ problem }, context) => {
+    const { observation, deps, signal } = context;
+    // The cache of volumes may be behind that of claims.
+    const name = claimOf(context).spec.volumeName ?? '';
+    const volume = await getIfThere<PersistentVolume>(deps.client, volumes, { name }, { signal });
+    if (lossOf({ ...observation, volume }) === undefined) return written(false);
     const message = `${problem}: no guest starts with it; put the data back, or delete the claim`;
     await writeStatus(context, { phase: 'Lost' });
     return { kind: 'done', events: [{ type: 'Warning', reason: 'ClaimLost', message }] };
@@ -71,6 +76,9 @@ async function provision(_step: object, context: Context): Promise<Outcome> {
   const isBlock = claim.spec.volumeMode === 'Block';
   try {
     const from = source.kind === 'ready' ? source : undefined;
+    if (from?.of?.spec.volumeMode === 'Block' && 'volume' in from.from) {
+      await deps.loops.flush(deps.files.image(from.from.volume));
+    }
     await deps.files.create(handleOf(claim), { sizeBytes, isBlock }, from?.from, {
       signal,
       requireUnused: async () => from?.of && requireUnused(from.of, deps, signal),

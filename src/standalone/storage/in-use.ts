@@ -21,12 +21,12 @@ function isUnfilled({ metadata }: PersistentVolumeClaim): boolean {
  */
 export async function heldProblem(
   claim: PersistentVolumeClaim,
-  { caches, files }: StorageDeps,
-): Promise<string | undefined> {
-  if (isUnfilled(claim)) return `claim ${claim.metadata.name} is not filled yet`;
+  { caches, files }: Pick<StorageDeps, 'caches' | 'files'>,
+): Promise<{ readonly why: string; readonly isInUse: boolean } | undefined> {
+  if (isUnfilled(claim)) return { why: `claim ${claim.metadata.name} is not filled yet`, isInUse: false };
   const users = caches.usersOf(keyOf(claim));
   if (users.length === 0 || (await files.canShare())) return undefined;
-  return heldWords(claim, users);
+  return { why: heldWords(claim, users), isInUse: true };
 }
 
 function heldWords({ metadata: { name } }: PersistentVolumeClaim, users: readonly string[]): string {

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { access, open } from 'node:fs/promises';
-import { errorMessage } from '../../base/index.ts';
+import { errorMessage, Turn } from '../../base/index.ts';
 import { NodeError } from '../errors.ts';
 
 const control = '/dev/loop-control';
@@ -13,7 +13,7 @@ const deadlineMs = 20_000;
  */
 export class LoopDevices {
   /** One after the other: two pods may ask for the same file. */
-  #turn: Promise<unknown> = Promise.resolve();
+  readonly #turn = new Turn();
 
   /** Why this machine has none, in words; undefined: it has. */
   async problem(): Promise<string | undefined> {
@@ -25,7 +25,7 @@ export class LoopDevices {
 
   /** The file's device, the same for all pods. */
   attach(file: string): Promise<string> {
-    return this.#inTurn(async () => {
+    return this.#turn.take(async () => {
       const problem = await this.problem();
       if (problem) throw new NodeError('UNSUPPORTED', `${problem}: use volumeMode Filesystem`);
       const device = (await losetup(['--find', '--show', '--nooverlap', file])).trim();
@@ -39,32 +39,26 @@ export class LoopDevices {
 
   /** Of a file that no pod has: who has it open nevertheless keeps it until it is closed. */
   detach(file: string): Promise<void> {
-    return this.#inTurn(async () => {
+    return this.#turn.take(async () => {
       for (const device of await devicesOf(file)) await losetup(['--detach', device]);
     });
   }
 
   /** After the file has grown. */
   refresh(file: string): Promise<void> {
-    return this.#inTurn(async () => {
+    return this.#turn.take(async () => {
       for (const device of await devicesOf(file)) await losetup(['--set-capacity', device]);
     });
   }
 
   /** What was written to the device is in the file afterwards. */
   flush(file: string): Promise<void> {
-    return this.#inTurn(async () => {
+    return this.#turn.take(async () => {
       for (const device of await devicesOf(file)) {
         const handle = await open(device, 'r');
         await handle.sync().finally(() => handle.close());
       }
     });
-  }
-
-  #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const result = this.#turn.then(work);
-    this.#turn = result.catch(() => undefined);
-    return result;
   }
 }
 

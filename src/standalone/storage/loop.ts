@@ -30,6 +30,9 @@ export interface StorageDeps {
   readonly random: () => number;
 }
 
+/** What a claim is looked at with. */
+export type ClaimDeps = Pick<StorageDeps, 'caches' | 'files' | 'loops' | 'clock'>;
+
 export interface StorageContext<Observation> extends StepContext {
   readonly observation: Observation;
   readonly deps: StorageDeps;

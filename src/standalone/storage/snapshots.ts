@@ -11,7 +11,7 @@ import {
 import { errorMessage, rfc3339 } from '../../base/index.ts';
 import { getIfThere, isKubeError, writeIfThere } from '../../kube/index.ts';
 import { decideBy, type Executors, type Observed, type Outcome, ruleTable } from '../../reconcile/index.ts';
-import { annotations, driver, finalizers, ownHandle } from './driver.ts';
+import { annotations, boundHandle, driver, finalizers } from './driver.ts';
 import { heldProblem, requireUnused } from './in-use.ts';
 import {
   done,
@@ -28,8 +28,8 @@ import {
 export interface SnapshotFacts extends Observed {
   readonly snapshot: VolumeSnapshot | undefined;
   readonly claim: PersistentVolumeClaim | undefined;
-  /** Handle of the claim's volume, where it is of this node. */
-  readonly volumeHandle: string | undefined;
+  /** The claim's volume. */
+  readonly bound: ReturnType<typeof boundHandle> | undefined;
   /** The class that it names, or the default one. */
   readonly snapshotClass: VolumeSnapshotClass | undefined;
   /** What it names as its content, or what was made for it. */
@@ -71,11 +71,11 @@ export async function observeSnapshot(key: string, deps: StorageDeps): Promise<S
     now: clock.now(),
     snapshot,
     claim,
-    volumeHandle: ownHandle(caches.volumes.get(claim?.spec.volumeName ?? '')),
+    bound: claim && boundHandle(claim, caches.volumes.get(claim.spec.volumeName ?? '')),
     snapshotClass: className ? classes.get(className) : classes.list().find(isDefault),
     content: caches.contents.get(contentName ?? contentNameOf(metadata?.uid)),
     users: claim ? caches.usersOf(keyOf(claim)) : [],
-    heldProblem: claim && !status?.readyToUse ? await heldProblem(claim, deps) : undefined,
+    heldProblem: claim && !status?.readyToUse ? (await heldProblem(claim, deps))?.why : undefined,
   };
 }
 
@@ -91,7 +91,7 @@ function isOf({ spec }: VolumeSnapshotContent, { metadata }: VolumeSnapshot): bo
 function problemOf({
   snapshot,
   claim,
-  volumeHandle,
+  bound,
   snapshotClass,
   content,
   heldProblem: held,
@@ -113,7 +113,7 @@ function problemOf({
   if (unknown.length > 0) return `snapshot class ${className}: ${driver} has no parameter ${unknown.join(', ')}`;
   if (!claim) return `claim ${claimName} does not exist`;
   if (claim.status?.phase !== 'Bound') return `claim ${claimName} is ${claim.status?.phase}`;
-  return volumeHandle === undefined ? `claim ${claimName} has no volume of this node` : held;
+  return bound && 'problem' in bound ? `claim ${claimName} ${bound.problem}` : held;
 }
 
 const isDeleted = ({ snapshot }: SnapshotFacts) => snapshot?.metadata.deletionTimestamp !== undefined;
@@ -268,7 +268,9 @@ const executors: Executors<SnapshotStepArgs, Context> = {
 /** The copy first: a content that exists has its data, whoever is killed in between. */
 async function take(_step: object, context: Context): Promise<Outcome> {
   const { observation, deps, signal } = context;
-  const { volumeHandle = '', snapshotClass, claim } = observation;
+  const { bound, snapshotClass, claim } = observation;
+  if (!bound || 'problem' in bound) return changed;
+  const { handle: volumeHandle } = bound;
   const snapshot = snapshotOf(context);
   const handle = snapshotHandleOf(snapshot.metadata.uid);
   const sourceVolumeMode = claim?.spec.volumeMode ?? 'Filesystem';

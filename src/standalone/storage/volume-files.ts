@@ -14,7 +14,8 @@ import {
   writeFile,
 } from 'node:fs/promises';
 import path from 'node:path';
-import { errorCode, errorMessage } from '../../base/index.ts';
+import { errorCode, errorMessage, Turn } from '../../base/index.ts';
+import { syncDirectory } from '../../host/index.ts';
 import { NodeError } from '../errors.ts';
 import { isHandle } from './driver.ts';
 
@@ -55,6 +56,8 @@ export class VolumeFiles {
   #canShare: Promise<boolean> | undefined;
   /** Handles of volumes that no pod may get now. */
   readonly #copied: string[] = [];
+  /** What changes the size of a disk, and what replaces one. */
+  readonly #sizes = new Turn();
 
   constructor(options: VolumeFilesOptions) {
     this.#options = options;
@@ -129,15 +132,40 @@ export class VolumeFiles {
   }
 
   /** Makes a disk larger; QEMU may have it open. One that is as large already stays. */
-  async grow(handle: string, sizeBytes: number): Promise<void> {
-    const disk = await openDisk(this.image(handle), constants.O_RDWR);
-    try {
-      if ((await disk.stat()).size >= sizeBytes) return;
-      await disk.truncate(sizeBytes);
-      await disk.sync();
-    } finally {
-      await disk.close();
-    }
+  grow(handle: string, sizeBytes: number): Promise<void> {
+    return this.#sizes.take(async () => {
+      const disk = await openDisk(this.image(handle), constants.O_RDWR);
+      try {
+        if ((await disk.stat()).size >= sizeBytes) return;
+        await disk.truncate(sizeBytes);
+        await disk.sync();
+      } finally {
+        await disk.close();
+      }
+    });
+  }
+
+  /**
+   * Puts another disk, a file on the same file system, in the place of the volume's, which nobody has open: whole and synced, by one rename. It has
+   * `sizeBytes`, or as many as the volume has by then, and belongs to whom that belongs to.
+   */
+  replace(handle: string, disk: string, sizeBytes: number): Promise<void> {
+    return this.#sizes.take(async () => {
+      const file = this.image(handle);
+      // A link that a guest's QEMU made is replaced, never followed.
+      const { uid, gid, size } = await lstat(file);
+      const made = await openDisk(disk, constants.O_RDWR);
+      try {
+        await made.truncate(Math.max(sizeBytes, size));
+        await made.chmod(0o600);
+        await made.chown(uid, gid);
+        await made.sync();
+      } finally {
+        await made.close();
+      }
+      await rename(disk, file);
+      await syncDirectory(this.directory(handle));
+    });
   }
 
   /** libvirt takes a disk back from QEMU's user when its VM ends. */
@@ -310,11 +338,6 @@ async function removeWhole(dir: string, name: string): Promise<void> {
   }
   await rm(gone, { recursive: true, force: true });
   await syncDirectory(dir);
-}
-
-async function syncDirectory(dir: string): Promise<void> {
-  const handle = await open(dir, constants.O_RDONLY | constants.O_DIRECTORY);
-  await handle.sync().finally(() => handle.close());
 }
 
 async function probeSharing(dir: string): Promise<boolean> {

@@ -1,36 +1,36 @@
-import { lstat } from 'node:fs/promises';
-import { type PersistentVolume, type PersistentVolumeClaim, parseQuantity } from '../../api/index.ts';
+import { type PersistentVolumeClaim, parseQuantity } from '../../api/index.ts';
 import type { ClaimPlace, ClaimPlaces } from '../data-volumes/index.ts';
 import { NodeError } from '../errors.ts';
-import { type LoopDevices, ownHandle, type VolumeFiles } from '../storage/index.ts';
+import { awaitedBy, boundHandle, type ClaimDeps } from '../storage/index.ts';
 
-export interface ClaimPlacesParts {
+export interface ClaimPlacesParts extends ClaimDeps {
   /** Holds a directory per volume. */
   readonly volumesDir: string;
-  readonly volume: (name: string) => PersistentVolume | undefined;
-  readonly files: Pick<VolumeFiles, 'image' | 'problem'>;
-  readonly loops: Pick<LoopDevices, 'detach'>;
 }
 
 /** Where the node's storage keeps the disks of claims, for those who fill them. */
-export function claimPlaces({ volumesDir, volume: find, files, loops }: ClaimPlacesParts): ClaimPlaces {
+export function claimPlaces({ volumesDir, ...parts }: ClaimPlacesParts): ClaimPlaces {
+  const { caches, files, loops } = parts;
   return {
     workRoot: volumesDir,
-    placeOf: async ({ metadata, spec, status }: PersistentVolumeClaim): Promise<ClaimPlace | undefined> => {
+    placeOf: async (claim: PersistentVolumeClaim): Promise<ClaimPlace | undefined> => {
+      const { metadata, spec, status } = claim;
       const wrong = (why: string) =>
         new NodeError('UNSUPPORTED', `claim ${metadata.namespace}/${metadata.name} ${why}`);
       if (status?.phase === 'Lost') throw wrong('has lost its data: delete it');
-      const volume = status?.phase === 'Bound' ? find(spec.volumeName ?? '') : undefined;
+      const volume = status?.phase === 'Bound' ? caches.volumes.get(spec.volumeName ?? '') : undefined;
       if (!volume) return undefined;
-      const handle = ownHandle(volume);
-      if (handle === undefined) throw wrong(`has the volume ${volume.metadata.name}, which is not one of this node`);
-      const problem = await files.problem(handle);
+      const bound = boundHandle(claim, volume);
+      if ('problem' in bound) throw wrong(bound.problem);
+      const problem = await files.problem(bound.handle);
       if (problem) throw wrong(`cannot be filled: its data ${problem}`);
-      const file = files.image(handle);
-      const { uid, gid } = await lstat(file);
-      return { file, sizeBytes: parseQuantity(volume.spec.capacity?.storage) ?? 0, owner: { uid, gid } };
+      return { volume: bound.handle, sizeBytes: parseQuantity(volume.spec.capacity?.storage) ?? 0 };
     },
-    // A device would go on showing the file that was there before; without one this does nothing.
-    settle: (file) => loops.detach(file),
+    awaitedBy: (claim) => awaitedBy(claim, parts),
+    put: async ({ volume, sizeBytes }, disk) => {
+      // A device would go on showing the file that was there before.
+      await loops.detach(files.image(volume));
+      await files.replace(volume, disk, sizeBytes);
+    },
   };
 }

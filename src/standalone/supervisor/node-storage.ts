@@ -39,8 +39,8 @@ export class NodeStorage {
 
   /** For those who fill claims. */
   get places(): ClaimPlaces {
-    const volume = (name: string) => this.#caches.volumes.get(name);
-    return claimPlaces({ volumesDir: this.#volumesDir, volume, files: this.#files, loops: this.#loops });
+    const parts = { caches: this.#caches, files: this.#files, loops: this.#loops, clock: systemClock };
+    return claimPlaces({ volumesDir: this.#volumesDir, ...parts });
   }
 
   /** To be started in this order. */

@@ -149,6 +149,29 @@ describe('storage of the standalone node', { skip: needsRoot }, () => {
     await node.gone('lost');
   });
 
+  test('a claim that was deleted and made anew under its name has not the volume of the one before, whatever its status says', async () => {
+    const spec = { storageClassName: 'local-retain' };
+    await node.ask('twice', spec);
+    const first = await node.bound('twice');
+    await node.stop();
+    const claims = resources.persistentVolumeClaims;
+    await node.remove('twice');
+    await node.client.patch(claims, first.metadata, { metadata: { finalizers: null } }, 'merge');
+    await node.gone('twice');
+    await node.ask('twice', { ...spec, volumeName: first.spec.volumeName });
+    const body = { status: { phase: 'Bound', capacity: { storage: '4Mi' } } };
+    await node.client.patch(claims, { namespace, name: 'twice' }, body, 'merge', { subresource: 'status' });
+    await node.start();
+    await eventually(async () => assert.equal((await node.claim('twice'))?.status?.phase, 'Lost'));
+    await node.says('twice', new RegExp(`bound to claim default/twice of UID ${first.metadata.uid}, and this one is`));
+    const volume = await node.volume(first.spec.volumeName);
+    assert.equal(volume?.spec.claimRef?.uid, first.metadata.uid);
+    await node.remove('twice');
+    await node.gone('twice');
+    await node.client.delete(resources.persistentVolumes, { name: first.spec.volumeName ?? '' });
+    await rm(node.directory(first), { recursive: true });
+  });
+
   test('what was begun and not finished when the node was killed is swept away; whole data is taken as it is', async () => {
     await node.stop();
     await node.ask('torn');

@@ -36,7 +36,6 @@ const renaming: Readonly<Record<string, string>> = {
   'src/launcher/disks/container-disk.ts': 'a link of the pod',
   'src/launcher/disks/image.ts': 'an image that ends with the pod',
   'src/launcher/lifecycle/state-file.ts': 'sets aside what is torn',
-  'src/standalone/data-volumes/fill.ts': 'a disk, synced, in place of the one before',
   'src/standalone/cli/image-add.ts': 'a disk into the draft of an image, which is synced whole',
   'src/standalone/pod-runner/images.ts': 'a directory, synced with all that is in it',
   'src/standalone/storage/volume-files.ts': 'disks and directories, synced before',

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import https from 'node:https';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -82,7 +82,7 @@ describe('uploads of disks', () => {
     return tokenFor(name);
   };
   const isEmpty = async (name: string) => {
-    await assert.rejects(stat(await node.disk(name)), { code: 'ENOENT' });
+    await node.isBlank(name);
     await eventually(async () => assert.deepEqual(await node.leftovers(), []));
   };
   const isWhole = async (name: string, sizeBytes = 4 * mib) => {

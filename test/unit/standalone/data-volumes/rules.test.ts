@@ -3,6 +3,7 @@ import { describe, test } from 'node:test';
 import type { DataVolume, PersistentVolumeClaim } from '../../../../src/api/index.ts';
 import { decideFill, fillRules } from '../../../../src/standalone/data-volumes/decide.ts';
 import type { FillFacts } from '../../../../src/standalone/data-volumes/observe.ts';
+import type { Awaited } from '../../../../src/standalone/data-volumes/ports.ts';
 import { claimFor, wishOf } from '../../../../src/standalone/data-volumes/wish.ts';
 
 const dataVolume: DataVolume = {
@@ -17,7 +18,7 @@ const withMarks = (marks: Record<string, string>): PersistentVolumeClaim => ({
   ...claim,
   metadata: { ...claim.metadata, annotations: { ...claim.metadata.annotations, ...marks } },
 });
-const place = { kind: 'bound', place: { file: '/x', sizeBytes: 2 ** 30, owner: { uid: 107, gid: 107 } } } as const;
+const place = { kind: 'bound', place: { volume: 'x', sizeBytes: 2 ** 30 } } as const;
 const failed = (code: string, atMs = 0) => ({ kind: 'failed', code, message: `it is ${code}`, atMs }) as const;
 
 function facts(more: Partial<FillFacts> = {}): FillFacts {
@@ -32,13 +33,13 @@ function facts(more: Partial<FillFacts> = {}): FillFacts {
       claim,
       wish: wishOf(object),
     },
-    ...{ place, source: { kind: 'none' }, fill: { kind: 'none' }, failures: 0 },
+    ...{ place, sourceBytes: undefined, fill: { kind: 'none' }, failures: 0 },
     ...more,
   };
 }
 
-const inUse = { kind: 'waits', reason: 'CloneSourceInUse', why: 'it is in use', sizeBytes: 1 } as const;
-const unknown = { kind: 'waits', reason: 'CloneSourceNotReady', why: 'it is not there', sizeBytes: undefined } as const;
+const unbound = (awaits: Awaited) => ({ place: { kind: 'unbound', awaits } }) as const;
+const inUse = { kind: 'source', isInUse: true, why: 'it is in use' } as const;
 const clone = { kind: 'clone', namespace: 'default', name: 'other' } as const;
 
 /** Rule → what it decides on, its steps, and the phase that it says. */
@@ -55,7 +56,7 @@ const cases: Readonly<Record<string, readonly [Partial<FillFacts>, readonly stri
   'snapshot-elsewhere': [{ wish: { kind: 'snapshot', namespace: 'other', name: 'x' } }, [], 'Failed'],
   'clone-elsewhere': [{ wish: { kind: 'clone', namespace: 'other', name: 'x' } }, [], 'Failed'],
   'size-unknown': [
-    { dataVolume: { ...dataVolume, spec: { storage: {} } }, claim: undefined, wish: clone, source: unknown },
+    { dataVolume: { ...dataVolume, spec: { storage: {} } }, claim: undefined, wish: clone },
     [],
     'Pending',
   ],
@@ -71,14 +72,18 @@ const cases: Readonly<Record<string, readonly [Partial<FillFacts>, readonly stri
   'claim-of-others': [{ claim: { ...claim, metadata: { name: 'disk', namespace: 'default' } } }, [], 'Pending'],
   filled: [{ claim: withMarks({ 'cdi.kubevirt.io/storage.pod.phase': 'Succeeded' }) }, ['forget'], 'Succeeded'],
   'claim-wrong': [{ place: { kind: 'wrong', why: 'no' } }, [], 'Pending'],
-  'claim-unbound': [{ place: { kind: 'unbound' } }, [], 'Pending'],
-  'made-full': [{ wish: { kind: 'snapshot', namespace: 'default', name: 'x' } }, ['markFilled'], undefined],
+  'consumer-awaited': [unbound({ kind: 'consumer' }), [], 'WaitForFirstConsumer'],
+  'source-awaited': [{ wish: clone, ...unbound(inUse) }, [], 'CloneScheduled'],
+  'source-refused': [{ wish: clone, ...unbound({ kind: 'refused', why: 'it is larger' }) }, [], 'Failed'],
+  'copy-under-way': [{ wish: clone, ...unbound({ kind: 'nothing' }) }, [], 'CloneInProgress'],
+  'claim-unbound': [unbound({ kind: 'change', why: 'no such class' }), [], 'Pending'],
+  'claim-without-source': [{ wish: clone }, [], 'Failed'],
+  'made-full': [{ wish: clone, claim: claimFor(dataVolume, clone, undefined) }, ['markFilled'], undefined],
   whole: [{ fill: { kind: 'filled' } }, ['markFilled'], undefined],
   'under-way': [{ fill: { kind: 'running', share: 0.5 } }, [], 'ImportInProgress'],
   'upload-awaited': [{ dataVolume: uploading, fill: failed('DISK_REFUSED') }, ['awaitUpload'], 'UploadReady'],
   failed: [{ fill: failed('DISK_REFUSED') }, [], 'Failed'],
   'backing-off': [{ fill: failed('DOWNLOAD_FAILED', 999), failures: 1 }, [], 'ImportInProgress'],
-  'source-awaited': [{ wish: clone, source: inUse }, [], 'CloneScheduled'],
   'to-be-filled': [{ fill: failed('DOWNLOAD_FAILED', -1e6), failures: 1 }, ['startFilling'], undefined],
 };
 

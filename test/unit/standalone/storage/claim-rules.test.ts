@@ -85,6 +85,14 @@ const rows: readonly [Partial<ClaimFacts>, string, string, string?][] = [
   [{ claim: { ...bound, metadata: { ...bound.metadata, deletionTimestamp } }, volume }, 'claim-let-go', 'release'],
   [{ claim: bound }, 'claim-lost', 'lose'],
   [{ claim: bound, volume, dataProblem: gone }, 'claim-lost', 'lose'],
+  [
+    {
+      claim: bound,
+      volume: volumeWith({ claimRef: { namespace: 'default', name: 'data', uid: 'of the one before' } }),
+    },
+    'claim-lost',
+    'lose',
+  ],
   [{ claim: lost, volume, dataProblem: gone }, 'claim-lost', ''],
   [{ claim: lost, volume }, 'volume-there', 'reserve bind'],
   [{ claim: bound, volume: volumeWith({ capacity: { storage: '512Mi' } }) }, 'claim-grows', 'grow'],
@@ -125,6 +133,14 @@ const rows: readonly [Partial<ClaimFacts>, string, string, string?][] = [
   ],
   [
     { storageClass: { ...storageClass, volumeBindingMode: 'WaitForFirstConsumer' }, users: ['vm'] },
+    'volume-wanted',
+    'provision bind',
+  ],
+  [
+    {
+      storageClass: { ...storageClass, volumeBindingMode: 'WaitForFirstConsumer' },
+      claim: claimWith({ metadata: { annotations: { 'cdi.kubevirt.io/storage.bind.immediate.requested': '' } } }),
+    },
     'volume-wanted',
     'provision bind',
   ],

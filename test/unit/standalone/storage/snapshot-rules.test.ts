@@ -57,7 +57,7 @@ const base: SnapshotFacts = {
   now: new Date(0),
   snapshot: snapshotWith(),
   claim,
-  volumeHandle: 'h',
+  bound: { handle: 'h' },
   snapshotClass,
   content: undefined,
   users: [],
@@ -104,7 +104,7 @@ const rows: readonly [Partial<SnapshotFacts>, string, string, RegExp?][] = [
   ],
   [{ claim: undefined }, 'snapshot-cannot-be-made', 'writeError', /claim data does not exist/],
   [{ claim: { ...claim, status: { phase: 'Lost' } } }, 'snapshot-cannot-be-made', 'writeError', /claim data is Lost/],
-  [{ volumeHandle: undefined }, 'snapshot-cannot-be-made', 'writeError', /no volume of this node/],
+  [{ bound: { problem: 'has no volume' } }, 'snapshot-cannot-be-made', 'writeError', /claim data has no volume/],
   [{ heldProblem: 'in use' }, 'snapshot-cannot-be-made', 'writeError', /in use/],
   [
     { heldProblem: 'in use', snapshot: snapshotWith({ status: { error: { message: 'in use' } } }) },
