@@ -1,4 +1,5 @@
 import type { LiveUpdateSettings, ResourceType } from '../api/index.ts';
+import type { Gates } from '../cluster-config/index.ts';
 import type { FieldError } from './errors.ts';
 import type { ApiObject } from './object.ts';
 import type { StrategicSchema } from './patch/index.ts';
@@ -51,6 +52,11 @@ export interface StoredObjects {
 export interface ClusterDefaults {
   readonly architecture: 'amd64' | 'arm64' | 's390x';
   readonly networkBinding: 'bridge' | 'masquerade';
+  /** `permitBridgeInterfaceOnPodNetwork`. */
+  readonly bridgeOnPodNetwork: boolean;
+  /** Machine types that new VMs may have; a `*` at the end stands for anything. */
+  readonly emulatedMachines: (architecture: string) => readonly string[];
+  readonly gates: Pick<Gates, 'PasstBinding' | 'PortRangesSpec' | 'VSOCK'>;
   readonly cpuModel: string | undefined;
   readonly machineType: string | undefined;
   readonly evictionStrategy: string | undefined;

@@ -183,6 +183,11 @@ export function invalidField(field: string, value: unknown, why: string): FieldE
   return { field, reason: 'FieldValueInvalid', message: `Invalid value: ${shown(value)}: ${why}` };
 }
 
+/** A contradiction in the very words of KubeVirt's webhook, by which people search for it. */
+export function refusedField(field: string, words: string): FieldError {
+  return { field, reason: 'FieldValueInvalid', message: words };
+}
+
 /** A value as a message repeats it: not the whole of what a client sent. */
 function shown(value: unknown): string {
   const text = JSON.stringify(value) ?? 'undefined';

@@ -17,7 +17,7 @@ export {
   controllerConfigReader,
   type ReferencePolicy,
 } from './controller-config.ts';
-export { gateNames, readGates } from './feature-gates.ts';
+export { type Gates, gateNames, readGates } from './feature-gates.ts';
 export { KeptFile } from './kept-file.ts';
 export { type ConfigOrigin, KubeVirtSettings } from './kubevirt-settings.ts';
 export { readLiveUpdate } from './live-update.ts';

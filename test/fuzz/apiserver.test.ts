@@ -19,6 +19,7 @@ import { StoreError } from '../../src/apiserver/store/errors.ts';
 import { parseEntry, parseState } from '../../src/apiserver/store/records.ts';
 import { apiTypes, findType } from '../../src/apiserver/types/registry.ts';
 import { isRecord } from '../../src/base/index.ts';
+import { clusterDefaultsWith } from '../fixtures/cluster-defaults.ts';
 import { launcherVmi } from '../fixtures/launcher-vmi.ts';
 import {
   bytesChange,
@@ -442,15 +443,9 @@ const admissionContext = {
   now: new Date(0),
   privileged: false,
   randomUuid: () => '5d307ca9-b3ef-428c-8861-06e72d69f223',
-  cluster: {
-    architecture: 'amd64',
-    networkBinding: 'masquerade',
-    cpuModel: undefined,
-    machineType: undefined,
-    evictionStrategy: undefined,
-    runtimeUser: 107,
+  cluster: clusterDefaultsWith({
     liveUpdate: { rolloutStrategy: 'LiveUpdate', liveUpdateRatio: 4, maxCpuSockets: 0, maxGuest: undefined },
-  },
+  }),
 } as const;
 
 fuzz('api: admission and tables of objects with anything anywhere', {

@@ -1,8 +1,9 @@
 import { isRecord } from '../../base/index.ts';
 import type { Admission } from '../api-type.ts';
-import { type FieldError, invalidField, requiredField, unsupportedField } from '../errors.ts';
-import { at } from '../object.ts';
+import { type FieldError, invalidField, refusedField, requiredField, unsupportedField } from '../errors.ts';
+import { at, type JsonObject, objectsAt, textAt } from '../object.ts';
 import { addDevices, fillTemplate, validateSpec } from './vmi.ts';
+import { checkUtilityVolumes } from './vmi-disk-rules.ts';
 
 const runStrategies = ['Always', 'Halted', 'Manual', 'RerunOnFailure', 'Once', 'WaitAsReceiver'];
 
@@ -12,12 +13,17 @@ export const vmAdmission: Admission = {
     if (isRecord(vm.spec)) fillTemplate(vm.spec, context.old?.spec, context);
     if (isRecord(vm.status)) vm.status.printableStatus ??= 'Stopped';
   },
-  validate(vm) {
+  validate(vm, { old, cluster }) {
     const spec = vm.spec;
     if (!isRecord(spec)) return [requiredField('spec')];
     if (!isRecord(spec.template)) return [requiredField('spec.template'), ...validateRunning(spec)];
-    const options = { isWhole: !isRecord(spec.instancetype) };
-    return [...validateRunning(spec), ...validateSpec(spec.template.spec, 'spec.template.spec', options)];
+    const options = { isWhole: !isRecord(spec.instancetype) && !isRecord(spec.preference) };
+    return [
+      ...validateRunning(spec),
+      ...validateSpec(spec.template.spec, 'spec.template.spec', cluster, options),
+      ...(old ? [] : checkUtilityVolumes(spec.template.spec, 'spec.template.spec')),
+      ...validateDataVolumes(spec),
+    ];
   },
 };
 
@@ -33,4 +39,27 @@ function validateRunning(spec: Record<string, unknown>): FieldError[] {
     return [unsupportedField('spec.runStrategy', runStrategy, runStrategies)];
   }
   return [];
+}
+
+/** What KubeVirt's webhook says of claims that come with the VM (upstream: ValidateDataVolumeTemplate in pkg/storage/admitters/data-volume-template.go). */
+function validateDataVolumes(spec: JsonObject): FieldError[] {
+  const used = objectsAt(spec, 'template', 'spec', 'volumes').map(
+    (volume) => textAt(volume, 'dataVolume', 'name') ?? textAt(volume, 'persistentVolumeClaim', 'claimName'),
+  );
+  return objectsAt(spec, 'dataVolumeTemplates').flatMap((template, index) => {
+    // Upstream leaves out the s.
+    const field = `spec.dataVolumeTemplate[${index}]`;
+    const name = textAt(template, 'metadata', 'name');
+    const refuse = (where: string, words: string) => [refusedField(`${field}${where}`, words)];
+    if (!name) {
+      return refuse('.name', `'name' field must not be empty for DataVolumeTemplate entry ${field}.name.`);
+    }
+    const [pvc, storage] = ['pvc', 'storage'].map((member) => at(template, 'spec', member));
+    if (!isRecord(pvc) && !isRecord(storage)) return refuse('.PVC.Storage', 'Missing Data volume PVC or Storage');
+    if (isRecord(pvc) && isRecord(storage)) {
+      return refuse('.PVC.Storage', 'Duplicate storage definition, both target storage and target pvc defined');
+    }
+    if (used.includes(name)) return [];
+    return refuse('', `DataVolumeTemplate entry ${field} must be referenced in the VMI template's 'volumes' list`);
+  });
 }

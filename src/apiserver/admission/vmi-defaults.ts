@@ -2,6 +2,7 @@ import { fillRoom, parseQuantity, type VmiSpec } from '../../api/index.ts';
 import { isRecord } from '../../base/index.ts';
 import type { AdmissionContext } from '../api-type.ts';
 import { at, ensureObject, type JsonObject, objectsAt, textAt } from '../object.ts';
+import { fillHyperv } from './hyperv.ts';
 
 const machineTypes = { amd64: 'q35', arm64: 'virt', s390x: 's390-ccw-virtio' } as const;
 
@@ -20,6 +21,7 @@ export function fillVmiSpec(spec: JsonObject, oldSpec: unknown, context: Admissi
   if (!machine.type && machineType) machine.type = machineType;
   fillCpu(domain, architecture, context);
   fillMemory(domain);
+  fillHyperv(domain);
   const firmware = ensureObject(domain, 'firmware');
   firmware.uuid ??= textAt(oldSpec, 'domain', 'firmware', 'uuid') ?? context.randomUuid();
   if (architecture === 'arm64') firmware.bootloader ??= { efi: { secureBoot: false } };

@@ -1,20 +1,30 @@
 import { parseQuantity } from '../../api/index.ts';
-import { isRecord } from '../../base/index.ts';
 import { duplicateField, type FieldError, invalidField, requiredField } from '../errors.ts';
 import { at, type JsonObject, objectsAt, textAt } from '../object.ts';
 import { nameProblem } from './metadata.ts';
 import { checkProbes } from './probe-rules.ts';
+import type { SpecRules } from './spec-rules.ts';
+import { checkAccess } from './vmi-access-rules.ts';
+import { checkCpu, checkGuestMemory } from './vmi-cpu-rules.ts';
+import { checkDisks, checkVolumes } from './vmi-disk-rules.ts';
+import { checkMachine } from './vmi-machine-rules.ts';
+import { checkInterfaces } from './vmi-network-rules.ts';
 
-/** Rules between the fields of a VMI's spec whose form is right already. `field` is the path of the spec; `isWhole`: nothing is added to it. */
-export function checkVmiSpec(spec: JsonObject, field: string, isWhole: boolean): FieldError[] {
+/** Rules between the fields of a VMI's spec whose form is right already, those of KubeVirt's webhook among them. */
+export function checkVmiSpec(rules: SpecRules): FieldError[] {
+  const { spec, field, isWhole } = rules;
   return [
     ...(isWhole ? checkMemory(spec, field) : []),
     ...checkAmounts(spec, field),
     ...checkNames(spec, field),
-    ...checkVolumes(spec, field),
-    ...checkDisks(spec, field),
-    ...checkInterfaces(spec, field),
+    ...checkVolumes(rules),
+    ...checkDisks(rules),
+    ...checkInterfaces(rules),
     ...checkBootOrder(spec, field),
+    ...checkMachine(rules),
+    ...checkCpu(rules),
+    ...checkGuestMemory(rules),
+    ...checkAccess(rules),
     ...checkProbes(spec, field),
   ];
 }
@@ -84,91 +94,6 @@ function checkPaths(volume: JsonObject, field: string): FieldError[] {
   const why = 'readOnly must be true, write access is not supported';
   const isWritable = at(volume, 'containerPath', 'readOnly') === false;
   return isWritable ? [...paths, invalidField(`${field}.containerPath.readOnly`, false, why)] : paths;
-}
-
-function duplicates(items: readonly JsonObject[], field: string): FieldError[] {
-  const seen = new Set<unknown>();
-  return items.flatMap(({ name }, index) => {
-    const isFirst = !seen.has(name);
-    seen.add(name);
-    return isFirst ? [] : [duplicateField(`${field}[${index}].name`, name)];
-  });
-}
-
-const presentMembers = (item: JsonObject, ignored: readonly string[]) =>
-  Object.keys(item).filter((key) => !ignored.includes(key) && item[key] !== undefined && item[key] !== null);
-
-function checkVolumes(spec: JsonObject, field: string): FieldError[] {
-  const volumes = objectsAt(spec, 'volumes');
-  const counts = volumes.flatMap((volume, index) => {
-    const sources = presentMembers(volume, ['name']);
-    if (sources.length === 1) return [];
-    const found = sources.length === 0 ? 'none' : sources.join(', ');
-    return [invalidField(`${field}.volumes[${index}]`, volume.name, `must have exactly one source, has ${found}`)];
-  });
-  return [...duplicates(volumes, `${field}.volumes`), ...counts];
-}
-
-function checkDisks(spec: JsonObject, field: string): FieldError[] {
-  const path = `${field}.domain.devices.disks`;
-  const disks = objectsAt(spec, 'domain', 'devices', 'disks');
-  const volumes = new Set(objectsAt(spec, 'volumes').map(({ name }) => name));
-  const errors = disks.flatMap((disk, index) => {
-    const targets = ['disk', 'lun', 'cdrom'].filter((name) => isRecord(disk[name]));
-    const found: FieldError[] = [];
-    if (targets.length > 1)
-      found.push(invalidField(`${path}[${index}]`, disk.name, 'can be only one of disk, lun, cdrom'));
-    // An empty CD-ROM drive has no volume.
-    if (!volumes.has(disk.name) && !targets.includes('cdrom')) {
-      found.push(invalidField(`${path}[${index}].name`, disk.name, 'there is no volume of this name'));
-    }
-    return found;
-  });
-  return [...duplicates(disks, path), ...errors];
-}
-
-const bindings = ['bridge', 'masquerade', 'sriov', 'passtBinding', 'binding', 'slirp', 'macvtap', 'passt'];
-const macPattern = /^(?:[0-9a-f]{2}[:-]){5}[0-9a-f]{2}$/i;
-const removedBindings = ['slirp', 'macvtap', 'passt'];
-
-function checkInterfaces(spec: JsonObject, field: string): FieldError[] {
-  const path = `${field}.domain.devices.interfaces`;
-  const interfaces = objectsAt(spec, 'domain', 'devices', 'interfaces');
-  const networks = objectsAt(spec, 'networks');
-  const networkNames = new Set(networks.map(({ name }) => name));
-  const names = new Set(interfaces.map(({ name }) => name));
-  const errors = interfaces.flatMap((item, index) => {
-    const used = bindings.filter((name) => isRecord(item[name]));
-    const found: FieldError[] = [];
-    const removed = used.find((name) => removedBindings.includes(name));
-    if (removed) found.push(invalidField(`${path}[${index}].${removed}`, {}, 'this binding was removed from KubeVirt'));
-    if (used.length > 1) found.push(invalidField(`${path}[${index}]`, item.name, `has more than one binding: ${used}`));
-    const { macAddress } = item;
-    if (typeof macAddress === 'string' && macAddress !== '' && !macPattern.test(macAddress)) {
-      found.push(invalidField(`${path}[${index}].macAddress`, macAddress, 'must be like 02:00:00:01:02:03'));
-    }
-    if (!networkNames.has(item.name)) {
-      found.push(invalidField(`${path}[${index}].name`, item.name, 'there is no network of this name'));
-    }
-    return found;
-  });
-  const unused = networks.flatMap(({ name }, index) =>
-    names.has(name)
-      ? []
-      : [invalidField(`${field}.networks[${index}].name`, name, 'there is no interface of this name')],
-  );
-  const sources = networks.flatMap((network, index) => {
-    const found = presentMembers(network, ['name']);
-    if (found.length === 1) return [];
-    return [invalidField(`${field}.networks[${index}]`, network.name, 'must have exactly one of pod, multus')];
-  });
-  return [
-    ...duplicates(interfaces, path),
-    ...duplicates(networks, `${field}.networks`),
-    ...errors,
-    ...unused,
-    ...sources,
-  ];
 }
 
 function checkBootOrder(spec: JsonObject, field: string): FieldError[] {

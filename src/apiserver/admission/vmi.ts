@@ -1,10 +1,11 @@
 import { finalizers, type VirtualMachineInstance } from '../../api/index.ts';
 import { copyJson, isRecord, rfc3339, sameJson } from '../../base/index.ts';
-import type { Admission, AdmissionContext } from '../api-type.ts';
+import type { Admission, AdmissionContext, ClusterDefaults } from '../api-type.ts';
 import { type FieldError, invalidField, requiredField } from '../errors.ts';
 import { type ApiObject, at, ensureObject, type JsonObject, numberAt } from '../object.ts';
 import { hotplugProblems } from './hotplug.ts';
 import { fillVmiSpec } from './vmi-defaults.ts';
+import { checkUtilityVolumes } from './vmi-disk-rules.ts';
 import { checkVmiSpec } from './vmi-rules.ts';
 import { vmiSpecShape } from './vmi-shape.ts';
 
@@ -32,7 +33,8 @@ export const vmiAdmission: Admission = {
     accept(vmi, context);
   },
   validate(vmi, context) {
-    const errors = validateSpec(vmi.spec, 'spec');
+    const utility = context.old ? [] : checkUtilityVolumes(vmi.spec, 'spec');
+    const errors = [...validateSpec(vmi.spec, 'spec', context.cluster), ...utility];
     if (errors.length > 0) return errors;
     if (context.privileged) return context.old ? validateHotplug(vmi, context.old) : [];
     return context.old ? validateUserChange(vmi, context.old) : changedSystemLabels(vmi, {});
@@ -46,10 +48,15 @@ export function addDevices(spec: unknown): void {
 }
 
 /** Form and rules of a VMI's spec at a path; also for the template of a VM, to which an instance type adds what is not there. */
-export function validateSpec(spec: unknown, field: string, { isWhole = true } = {}): FieldError[] {
+export function validateSpec(
+  spec: unknown,
+  field: string,
+  cluster: ClusterDefaults,
+  { isWhole = true } = {},
+): FieldError[] {
   if (spec === undefined || spec === null) return [requiredField(field)];
   const errors = vmiSpecShape(spec, field);
-  return errors.length > 0 || !isRecord(spec) ? errors : checkVmiSpec(spec, field, isWhole);
+  return errors.length > 0 || !isRecord(spec) ? errors : checkVmiSpec({ spec, field, cluster, isWhole });
 }
 
 function restoreStatus(vmi: ApiObject, old: ApiObject | undefined): void {

@@ -62,6 +62,9 @@ export function clusterDefaults({ store, architecture }: ObjectContext): Cluster
   return {
     architecture,
     networkBinding: binding === 'masquerade' ? 'masquerade' : 'bridge',
+    bridgeOnPodNetwork: at(configuration, 'network', 'permitBridgeInterfaceOnPodNetwork') !== false,
+    emulatedMachines: (of) => emulatedMachines(configuration, of),
+    gates: readGates(configuration),
     cpuModel: textAt(configuration, 'cpuModel') || undefined,
     machineType:
       textAt(configuration, 'architectureConfiguration', architecture, 'machineType') ||
@@ -71,6 +74,21 @@ export function clusterDefaults({ store, architecture }: ObjectContext): Cluster
     runtimeUser: found.length === 0 ? undefined : readGates(configuration).Root ? 0 : 107,
     liveUpdate: found.length === 0 ? undefined : readLiveUpdate(configuration),
   };
+}
+
+/** As upstream has it (pkg/virt-config): the older field, that of the architecture, and what there is without either. */
+const usualMachines: Readonly<Record<string, readonly string[]>> = {
+  amd64: ['q35*', 'pc-q35*'],
+  arm64: ['virt*'],
+  s390x: ['s390-ccw-virtio*'],
+};
+
+function emulatedMachines(configuration: unknown, architecture: string): readonly string[] {
+  const chosen = [
+    at(configuration, 'emulatedMachines'),
+    at(configuration, 'architectureConfiguration', architecture, 'emulatedMachines'),
+  ].find(Array.isArray);
+  return chosen?.map(String) ?? usualMachines[architecture] ?? [];
 }
 
 const kubevirtCollection = (resource: string) => `kubevirt.io/${resource}`;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { type EmbeddedApi, startEmbeddedApi } from '../../fixtures/embedded-api.ts';
 import { eventually } from '../../fixtures/eventually.ts';
-import { type OddInput, oddInputs } from '../../fixtures/odd-inputs.ts';
+import { type OddInput, oddInputs, oddVmi } from '../../fixtures/odd-inputs.ts';
 
 /** Nothing odd is taken without a word, and nothing of what is refused stays. */
 
@@ -68,4 +68,33 @@ test('nothing is left of what was refused', async () => {
   for (const resource of ['pods', 'services', 'persistentvolumeclaims']) {
     assert.deepEqual((await api.client.get(`/api/v1/namespaces/default/${resource}`)).body.items, []);
   }
+});
+
+test('what the KubeVirt object permits is looked at: a bridge on the pod network, machine types, gates', async () => {
+  const kubevirts = '/apis/kubevirt.io/v1/namespaces/default/kubevirts';
+  const devices = { interfaces: [{ name: 'a', bridge: {} }], autoattachVSOCK: true };
+  const vmi = oddVmi({
+    spec: { domain: { devices, machine: { type: 'mine-2' } }, networks: [{ name: 'a', pod: {} }] },
+  });
+  const refusals = async (configuration: object) => {
+    const object = { apiVersion: 'kubevirt.io/v1', kind: 'KubeVirt', metadata: { name: 'kubevirt' } };
+    const made = await api.controller.post(kubevirts, { ...object, spec: { configuration } });
+    assert.equal(made.status, 201, made.text);
+    const deployed = { status: { phase: 'Deployed' } };
+    assert.equal((await api.controller.patch(`${kubevirts}/kubevirt/status`, 'merge', deployed)).status, 200);
+    const { body } = await api.client.post(
+      `/apis/kubevirt.io/v1/namespaces/default/virtualmachineinstances?dryRun=All`,
+      vmi,
+    );
+    assert.equal((await api.controller.delete(`${kubevirts}/kubevirt`)).status, 200);
+    return (body.details?.causes ?? []).map(({ field, message }: Record<string, string>) => `${field}: ${message}`);
+  };
+  const named = 'spec.domain.devices';
+  assert.deepEqual(await refusals({ network: { permitBridgeInterfaceOnPodNetwork: false } }), [
+    `${named}.interfaces[0].name: Bridge on pod network configuration is not enabled under kubevirt-config`,
+    'spec.domain.machine.type: spec.domain.machine.type is not supported: mine-2 (allowed values: [q35* pc-q35*])',
+    `${named}.autoattachVSOCK: VSOCK feature gate is not enabled in kubevirt-config`,
+  ]);
+  const developerConfiguration = { featureGates: ['VSOCK'] };
+  assert.deepEqual(await refusals({ emulatedMachines: ['mine-*'], developerConfiguration }), []);
 });

@@ -3,16 +3,9 @@ import { test } from 'node:test';
 import { migrationAdmission, migrationPolicyAdmission } from '../../../src/apiserver/admission/index.ts';
 import type { AdmissionContext, StoredObjects } from '../../../src/apiserver/api-type.ts';
 import type { ApiObject } from '../../../src/apiserver/object.ts';
+import { clusterDefaultsWith } from '../../fixtures/cluster-defaults.ts';
 
-const cluster = {
-  architecture: 'amd64',
-  networkBinding: 'masquerade',
-  cpuModel: undefined,
-  machineType: undefined,
-  evictionStrategy: undefined,
-  runtimeUser: 107,
-  liveUpdate: undefined,
-} as const;
+const cluster = clusterDefaultsWith();
 const context = { old: undefined, now: new Date(), privileged: false, randomUuid: () => 'u', cluster } as const;
 const asSystem: AdmissionContext = { ...context, privileged: true };
 

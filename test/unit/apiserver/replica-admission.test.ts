@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { poolAdmission, replicaSetAdmission } from '../../../src/apiserver/admission/index.ts';
 import type { Admission, AdmissionContext } from '../../../src/apiserver/api-type.ts';
 import type { ApiObject } from '../../../src/apiserver/object.ts';
+import { clusterDefaultsWith } from '../../fixtures/cluster-defaults.ts';
 
 const vmi = { metadata: { labels: { app: 'web' } }, spec: { domain: { memory: { guest: '64Mi' } } } };
 const selector = { matchLabels: { app: 'web' } };
@@ -12,7 +13,8 @@ const pool = { selector, virtualMachineTemplate: vm };
 
 function fields(admission: Admission, spec: unknown, old?: unknown): readonly string[] {
   const object = (of: unknown): ApiObject => ({ apiVersion: 'v', kind: 'K', metadata: { name: 'web' }, spec: of });
-  const context = { old: old === undefined ? undefined : object(old) } as AdmissionContext;
+  const given = { old: old === undefined ? undefined : object(old), cluster: clusterDefaultsWith() };
+  const context = given as AdmissionContext;
   return (admission.validate?.(object(spec), context) ?? []).map(({ field }) => field);
 }
 

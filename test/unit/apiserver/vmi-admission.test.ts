@@ -4,6 +4,7 @@ import { vmAdmission } from '../../../src/apiserver/admission/vm.ts';
 import { vmiAdmission } from '../../../src/apiserver/admission/vmi.ts';
 import type { AdmissionContext } from '../../../src/apiserver/api-type.ts';
 import type { ApiObject } from '../../../src/apiserver/object.ts';
+import { clusterDefaultsWith } from '../../fixtures/cluster-defaults.ts';
 
 let counter = 0;
 function context(more: Partial<AdmissionContext> = {}): AdmissionContext {
@@ -12,15 +13,7 @@ function context(more: Partial<AdmissionContext> = {}): AdmissionContext {
     now: new Date(0),
     privileged: false,
     randomUuid: () => `uuid-${++counter}`,
-    cluster: {
-      architecture: 'amd64',
-      networkBinding: 'bridge',
-      cpuModel: undefined,
-      machineType: undefined,
-      evictionStrategy: undefined,
-      runtimeUser: undefined,
-      liveUpdate: undefined,
-    },
+    cluster: clusterDefaultsWith({ networkBinding: 'bridge', runtimeUser: undefined }),
     ...more,
   };
 }
@@ -336,5 +329,110 @@ describe('a VM', () => {
     const again: ApiObject = vm({ running: true, template: structuredClone(template) });
     vmAdmission.fill?.(again, context({ old: made }));
     assert.deepEqual(again.spec, made.spec);
+  });
+});
+
+describe('what fits together', () => {
+  const claim = (name: string) => ({ name, persistentVolumeClaim: { claimName: name } });
+  const whole = {
+    domain: {
+      memory: { guest: '64Mi', hugepages: { pageSize: '2Mi' } },
+      resources: { requests: { memory: '64Mi', cpu: '4' }, limits: { memory: '64Mi', cpu: '4' } },
+      cpu: {
+        ...{ cores: 2, threads: 2, sockets: 1, maxSockets: 4 },
+        ...{ dedicatedCpuPlacement: true, isolateEmulatorThread: true, realtime: {} },
+        numa: { guestMappingPassthrough: {} },
+      },
+      machine: { type: 'pc-q35-9.2' },
+      firmware: {
+        bootloader: { efi: {} },
+        acpi: { slicNameRef: 'slic' },
+        kernelBoot: { container: { image: 'a', kernelPath: '/boot/vmlinuz', initrdPath: '/boot/initrd' } },
+      },
+      features: { smm: {}, hyperv: { evmcs: {}, synictimer: { enabled: true } } },
+      devices: {
+        disks: [
+          {
+            name: 'root',
+            disk: { bus: 'virtio', pciAddress: '0000:0a:01.0' },
+            dedicatedIOThread: true,
+            serial: 'a+1.b_c',
+          },
+          { name: 'lun', lun: { bus: 'scsi' }, blockSize: { custom: { logical: 512, physical: 4096 } } },
+          { name: 'cd', cdrom: { bus: 'sata' } },
+          { name: 'empty', cdrom: {} },
+        ],
+        interfaces: [
+          { name: 'default', masquerade: {}, model: 'e1000e', ports: [{ name: 'http', port: 80 }, { port: 53 }] },
+          { name: 'blue_1', bridge: {}, state: 'absent', pciAddress: '0000:0a:02.1' },
+          {
+            name: 'red',
+            sriov: {},
+            dhcpOptions: { privateOptions: [{ option: 240, value: 'a' }], ntpServers: ['10.0.0.1'] },
+          },
+        ],
+        inputs: [{ name: 'tablet', type: 'tablet', bus: 'usb' }],
+        watchdog: { name: 'dog', i6300esb: {} },
+        sound: { name: 'noise', model: 'ac97' },
+        video: { type: 'virtio' },
+      },
+      ioThreadsPolicy: 'supplementalPool',
+      ioThreads: { supplementalPoolThreadCount: 2 },
+    },
+    networks: [
+      { name: 'default', pod: {} },
+      { name: 'blue_1', multus: { networkName: 'blue' } },
+      { name: 'red', multus: { networkName: 'red' } },
+    ],
+    volumes: [
+      { name: 'root', containerDisk: { image: 'a:1', path: '/disk/a.img' } },
+      claim('lun'),
+      { name: 'cd', cloudInitNoCloud: { userDataBase64: 'YQ==', networkData: 'version: 2' } },
+      { name: 'slic', secret: { secretName: 'licence' } },
+      { name: 'host', hostDisk: { path: '/a', type: 'DiskOrCreate', capacity: '1Gi' } },
+    ],
+    accessCredentials: [
+      { sshPublicKey: { source: { secret: { secretName: 'keys' } }, propagationMethod: { noCloud: {} } } },
+    ],
+    startStrategy: 'Paused',
+    dnsPolicy: 'None',
+    dnsConfig: { nameservers: ['10.0.0.1'], searches: ['example.org'], options: [{ name: 'ndots' }] },
+    serviceAccountName: 'me',
+  };
+
+  test('is taken, as a VMI and as a template, before its defaults and after', () => {
+    const object = vmi(whole);
+    assert.deepEqual(vmiAdmission.validate?.(object, context()), []);
+    vmiAdmission.fill?.(object, context());
+    assert.deepEqual(vmiAdmission.validate?.(object, context()), []);
+    const vm = { ...vmi({ runStrategy: 'Halted', template: { spec: whole } }), kind: 'VirtualMachine' };
+    assert.deepEqual(vmAdmission.validate?.(vm, context()), []);
+  });
+
+  test('what Hyper-V’s features need is switched on', () => {
+    const object = vmi(whole);
+    vmiAdmission.fill?.(object, context());
+    const { features, cpu } = object.spec.domain;
+    const on = { enabled: true };
+    assert.deepEqual(features.hyperv, { evmcs: {}, synictimer: on, synic: on, vpindex: on });
+    assert.deepEqual(cpu.features, [{ name: 'vmx', policy: 'require' }]);
+  });
+
+  test('an instance type or a preference may still give what is missing', () => {
+    const domain = { devices: {}, cpu: { isolateEmulatorThread: true }, firmware: { bootloader: { efi: {} } }, memory };
+    const fields = (more: object) => {
+      const vm = { ...vmi({ runStrategy: 'Halted', template: { spec: { domain } }, ...more }), kind: 'VirtualMachine' };
+      return (vmAdmission.validate?.(vm, context()) ?? []).map(({ field }) => field);
+    };
+    assert.deepEqual(fields({}), ['spec.template.spec.domain', 'spec.template.spec.domain.cpu.isolateEmulatorThread']);
+    assert.deepEqual(fields({ instancetype: { name: 'a' } }), []);
+    assert.deepEqual(fields({ preference: { name: 'a' } }), []);
+  });
+
+  test('volumes for dumps come to what is there already', () => {
+    const old = vmi({ domain: { memory } });
+    const object = vmi({ domain: { memory }, utilityVolumes: [{ name: 'dump', claimName: 'dump' }] });
+    assert.equal(vmiAdmission.validate?.(object, context())?.[0]?.field, 'spec.utilityVolumes');
+    assert.deepEqual(vmiAdmission.validate?.(object, context({ privileged: true, old })), []);
   });
 });
