@@ -152,6 +152,13 @@ export const resources = {
   pods: core('pods', 'Pod'),
   services: core('services', 'Service'),
   endpoints: core('endpoints', 'Endpoints'),
+  endpointSlices: {
+    group: 'discovery.k8s.io',
+    version: 'v1',
+    resource: 'endpointslices',
+    kind: 'EndpointSlice',
+    namespaced: true,
+  },
   nodes: core('nodes', 'Node', false),
   resourceQuotas: core('resourcequotas', 'ResourceQuota'),
   namespaces: core('namespaces', 'Namespace', false),

@@ -39,3 +39,15 @@ export interface Endpoints extends KubeObject {
     ports?: { name?: string; port: number; protocol: string }[];
   }[];
 }
+
+/** Of discovery.k8s.io/v1: pods of a Service whose ports have the same numbers. */
+export interface EndpointSlice extends KubeObject {
+  addressType: 'IPv4';
+  endpoints: {
+    addresses: string[];
+    conditions: { ready: boolean; serving: boolean; terminating: boolean };
+    nodeName?: string;
+    targetRef?: EndpointAddress['targetRef'];
+  }[];
+  ports: { name: string; port: number; protocol: string }[];
+}

@@ -41,6 +41,22 @@ export const serviceColumns: readonly Column[] = [
 
 export const endpointsColumns: readonly Column[] = [nameColumn, column('Endpoints', endpointAddresses), ageColumn];
 
+export const endpointSliceColumns: readonly Column[] = [
+  nameColumn,
+  column('AddressType', atPath('addressType')),
+  column('Ports', (slice) =>
+    shownList(
+      objectsAt(slice, 'ports').map(({ port }) => String(port ?? '*')),
+      '<unset>',
+    ),
+  ),
+  column('Endpoints', (slice) => {
+    const all = objectsAt(slice, 'endpoints').flatMap(({ addresses }) => (Array.isArray(addresses) ? addresses : []));
+    return shownList(all.map(String), '<unset>');
+  }),
+  ageColumn,
+];
+
 export const leaseColumns: readonly Column[] = [
   nameColumn,
   column('Holder', atPath('spec', 'holderIdentity')),
@@ -111,8 +127,13 @@ function endpointAddresses(endpoints: ApiObject): string {
       return ports.length === 0 ? [ip] : ports.map((port) => `${ip}:${numberAt(port, 'port') ?? ''}`);
     }),
   );
-  if (shown.length === 0) return '<none>';
-  return shown.length > 3 ? `${shown.slice(0, 3).join(',')} + ${shown.length - 3} more...` : shown.join(',');
+  return shownList(shown, '<none>');
+}
+
+/** The first three. */
+function shownList(items: readonly string[], none: string): string {
+  if (items.length === 0) return none;
+  return items.length > 3 ? `${items.slice(0, 3).join(',')} + ${items.length - 3} more...` : items.join(',');
 }
 
 function nodeStatus(node: ApiObject): string {

@@ -6,6 +6,7 @@ export {
   configMapColumns,
   controllerRevisionColumns,
   crdColumns,
+  endpointSliceColumns,
   endpointsColumns,
   eventColumns,
   leaseColumns,

@@ -24,6 +24,7 @@ import {
   configMapColumns,
   controllerRevisionColumns,
   crdColumns,
+  endpointSliceColumns,
   endpointsColumns,
   eventColumns,
   leaseColumns,
@@ -184,6 +185,12 @@ export const coreTypes: readonly ApiType[] = [
     admission: serviceAdmission,
   }),
   builtIn({ resource: 'endpoints', kind: 'Endpoints', shortNames: ['ep'], columns: endpointsColumns }),
+  builtIn({
+    group: 'discovery.k8s.io',
+    resource: 'endpointslices',
+    kind: 'EndpointSlice',
+    columns: endpointSliceColumns,
+  }),
   builtIn({
     resource: 'persistentvolumeclaims',
     kind: 'PersistentVolumeClaim',

@@ -1,9 +1,10 @@
 import { readFile } from 'node:fs/promises';
-import { type Endpoints, type Pod, resources, type Service } from '../../api/index.ts';
+import { type EndpointSlice, type Endpoints, type Pod, resources, type Service } from '../../api/index.ts';
 import { type Clock, type Component, type Logger, sameJson, systemClock } from '../../base/index.ts';
 import { EventRecorder, Informer, isKubeError, type KubeClient } from '../../kube/index.ts';
 import { SingleReconciler } from '../../reconcile/index.ts';
 import type { PodNetwork } from '../pod-network/index.ts';
+import { isSliceOf, writeSlices } from './endpoint-slices.ts';
 import { listeningPorts } from './listening-ports.ts';
 import { type PlannedService, planServices, type ServicePlan } from './plan.ts';
 
@@ -21,7 +22,7 @@ const lookAgainMs = 20_000;
 const backoff = { baseMs: 500, maxMs: 30_000 };
 
 /**
- * Services of the standalone node: an address for each, the pods behind it as Endpoints, what the network makes of both. All of them are planned at once, for
+ * Services of the standalone node: an address for each, the pods behind it as EndpointSlices and Endpoints, what the network makes of both. All of them are planned at once, for
  * they share addresses and ports.
  */
 export class NodeServices implements Component {
@@ -30,6 +31,7 @@ export class NodeServices implements Component {
   readonly #services: Informer<Service>;
   readonly #pods: Informer<Pod>;
   readonly #endpoints: Informer<Endpoints>;
+  readonly #slices: Informer<EndpointSlice>;
   readonly #events: EventRecorder;
   readonly #reconciler: SingleReconciler;
   /** What was told of each, by UID. */
@@ -42,6 +44,7 @@ export class NodeServices implements Component {
     this.#services = new Informer({ type: resources.services }, { client, log, clock });
     this.#pods = new Informer({ type: resources.pods }, { client, log, clock });
     this.#endpoints = new Informer({ type: resources.endpoints }, { client, log, clock });
+    this.#slices = new Informer({ type: resources.endpointSlices }, { client, log, clock });
     this.#events = new EventRecorder({ component: 'service-controller' }, { client, log, clock });
     this.#reconciler = new SingleReconciler(
       { name: 'services', backoff, failedMessage: 'services could not be published' },
@@ -50,7 +53,7 @@ export class NodeServices implements Component {
   }
 
   async start(signal?: AbortSignal): Promise<void> {
-    const informers = [this.#services, this.#pods, this.#endpoints];
+    const informers = this.#informers();
     for (const informer of informers) await informer.start();
     await Promise.all(informers.map((informer) => informer.waitForSync(signal)));
     const wake = () => this.#reconciler.wake();
@@ -62,8 +65,12 @@ export class NodeServices implements Component {
   /** What is published stays, for VMs that run on: the network removes it when it goes itself. */
   async stop(): Promise<void> {
     await this.#reconciler.stop();
-    for (const informer of [this.#services, this.#pods, this.#endpoints]) await informer.stop();
+    for (const informer of this.#informers()) await informer.stop();
     await this.#events.stop();
+  }
+
+  #informers() {
+    return [this.#services, this.#pods, this.#endpoints, this.#slices] as const;
   }
 
   async #reconcile(signal: AbortSignal) {
@@ -91,6 +98,8 @@ export class NodeServices implements Component {
       const guarded = { metadata: { resourceVersion }, spec: change };
       await client.patch(resources.services, ref, guarded, 'merge', { signal }).catch(unlessOutdated);
     }
+    const slices = this.#slices.list().filter((slice) => isSliceOf(slice, service));
+    await writeSlices(endpoints?.slices ?? [], slices, { client, signal, onError: unlessOutdated });
     const found = this.#endpoints.get(`${namespace}/${name}`);
     if (!endpoints) {
       const isOurs = found?.metadata.ownerReferences?.some(({ uid }) => uid === service.metadata.uid) ?? false;

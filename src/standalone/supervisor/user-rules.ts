@@ -37,6 +37,7 @@ const view: readonly AccessRule[] = [
     ],
     verbs: read,
   },
+  { apiGroups: ['discovery.k8s.io'], resources: ['endpointslices'], verbs: read },
   { apiGroups: [''], resources: ['namespaces'], verbs: ['get'] },
   { apiGroups: ['apps'], resources: ['controllerrevisions'], verbs: read },
   { apiGroups: ['policy'], resources: ['poddisruptionbudgets'], verbs: read },

@@ -8,7 +8,7 @@ import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import type { Endpoints, Service } from '../../../src/api/index.ts';
+import type { EndpointSlice, Endpoints, Service } from '../../../src/api/index.ts';
 import { silentLogger } from '../../../src/base/index.ts';
 import { KubeClient, loadKubeAccess } from '../../../src/kube/index.ts';
 import { ApiProgram, Sandboxes } from '../../../src/standalone/index.ts';
@@ -18,6 +18,7 @@ import { Program } from '../../../src/standalone/supervisor/program.ts';
 import { AgentStandIn } from '../../fixtures/agent-stand-in.ts';
 import { ApiClient } from '../../fixtures/api-client.ts';
 import { eventually } from '../../fixtures/eventually.ts';
+import { Kubectl } from '../../fixtures/kubectl.ts';
 import { OwnNetwork } from '../../fixtures/own-network.ts';
 
 const needsRoot = process.getuid?.() === 0 ? false : 'networks and pods take root';
@@ -192,6 +193,26 @@ describe('Services of the standalone node, with real pods and packets', { skip: 
     for (const name of ['one', 'two']) await eventually(async () => assert.equal(await fromPod(), name));
   });
 
+  test('kubectl shows its pods: in EndpointSlices, which follow readiness, and in its description', async () => {
+    const kubectl = new Kubectl(agent.paths.kubeconfig, dir);
+    const [one, two] = ['one', 'two'].map((name) => addresses.get(name) ?? '');
+    const listed = await kubectl.run(['get', 'endpointslices', '-l', 'kubernetes.io/service-name=web', '--no-headers']);
+    assert.match(listed, new RegExp(`^web-\\w{5} +IPv4 +8080,5353 +${one},${two} +\\d+s$`, 'm'));
+    assert.match(await kubectl.run(['describe', 'service', 'web']), new RegExp(`Endpoints: +${one}:8080,${two}:8080`));
+    const kubelet = ApiClient.fromKubeconfig(agent.paths.kubeconfigs.node);
+    const setReady = async (status: string) =>
+      kubelet.patch(`${pods}/two/status`, 'merge', { status: { conditions: [{ type: 'Ready', status }] } });
+    const readiness = async () => {
+      const { body } = await admin.get('/apis/discovery.k8s.io/v1/namespaces/default/endpointslices');
+      const slices = (body.items as EndpointSlice[]).filter(({ metadata }) => metadata.name.startsWith('web-'));
+      return slices.flatMap(({ endpoints }) => endpoints.map(({ conditions }) => conditions.ready));
+    };
+    await setReady('False');
+    await eventually(async () => assert.deepEqual(await readiness(), [true, false]));
+    await setReady('True');
+    await eventually(async () => assert.deepEqual(await readiness(), [true, true]));
+  });
+
   test('pods find it by name; its pods are its Endpoints', async () => {
     const byName = () => ask(addresses.get('one') ?? '', 8080, 'http://web.default.svc.vm.internal/');
     await eventually(async () => assert.match(await byName(), /^(one|two)$/), 10_000);
@@ -261,6 +282,8 @@ describe('Services of the standalone node, with real pods and packets', { skip: 
     await eventually(async () => {
       await assert.rejects(ask(clusterIP, 80), { code: 'ECONNREFUSED' });
       assert.equal((await admin.get('/api/v1/namespaces/default/endpoints/web')).status, 404);
+      const { body } = await admin.get('/apis/discovery.k8s.io/v1/endpointslices');
+      assert.ok((body.items as EndpointSlice[]).every(({ metadata }) => !metadata.name.startsWith('web-')));
     }, 10_000);
   });
 

@@ -41,6 +41,50 @@ function pod(
 const plan = (services: readonly Service[], pods: readonly Pod[] = [], changes: Partial<ServiceFacts> = {}) =>
   planServices({ services, pods, range, isPortTaken: () => false, ...changes });
 
+describe('EndpointSlices of a Service', () => {
+  const slicesOf = (spec: Service['spec'], pods: readonly Pod[]) =>
+    plan([service('web', spec)], pods).services[0]?.endpoints?.slices ?? [];
+  const notReady = { conditions: [{ type: 'Ready', status: 'False' }] } as never;
+
+  test('tell of each pod whether it is ready, and are found by the name of the Service', () => {
+    const [slice, ...more] = slicesOf({}, [pod('a', '10.1.0.2'), pod('b', '10.1.0.3', notReady)]);
+    assert.deepEqual(more, []);
+    assert.match(slice?.metadata.name ?? '', /^web-[0-9a-f]{5}$/);
+    assert.equal(slice?.metadata.labels?.['kubernetes.io/service-name'], 'web');
+    assert.deepEqual(slice?.ports, [{ name: '', port: 8080, protocol: 'TCP' }]);
+    const conditions = (is: boolean) => ({ ready: is, serving: is, terminating: false });
+    const targetRef = (name: string) => ({ kind: 'Pod', name, namespace: 'default', uid: `uid-${name}` });
+    assert.deepEqual(slice?.endpoints, [
+      { addresses: ['10.1.0.2'], conditions: conditions(true), nodeName: 'one', targetRef: targetRef('a') },
+      { addresses: ['10.1.0.3'], conditions: conditions(false), nodeName: 'one', targetRef: targetRef('b') },
+    ]);
+  });
+
+  test('of a Service that wants pods which are not ready say ready, and that they do not serve', () => {
+    const [slice] = slicesOf({ publishNotReadyAddresses: true }, [pod('b', '10.1.0.3', notReady)]);
+    assert.deepEqual(slice?.endpoints[0]?.conditions, { ready: true, serving: false, terminating: false });
+  });
+
+  test('are one without endpoints where there is no pod, and several where there are hundreds; their names stay', () => {
+    assert.deepEqual(
+      slicesOf({}, []).map(({ endpoints }) => endpoints),
+      [[]],
+    );
+    const pods = Array.from({ length: 250 }, (_, at) => pod(`p${at}`, `10.1.${at >> 7}.${(at & 127) + 2}`));
+    const many = slicesOf({}, pods);
+    assert.deepEqual(
+      many.map(({ endpoints }) => endpoints.length),
+      [100, 100, 50],
+    );
+    const names = many.map(({ metadata }) => metadata.name);
+    assert.equal(new Set(names).size, 3);
+    assert.deepEqual(
+      slicesOf({}, pods.slice(1)).map(({ metadata }) => metadata.name),
+      names,
+    );
+  });
+});
+
 describe('Services of the standalone node', () => {
   test('have an address, the pods that they select behind it, and a name', () => {
     const pods = [
