@@ -1,6 +1,7 @@
 import type { Pod } from '../../api/index.ts';
 import { type Decided, decideBy, ruleTable, type Step } from '../../reconcile/index.ts';
 import type { OrphanSandbox, PodObservation, PresentPod } from './observe.ts';
+import { hasObjects } from './volumes.ts';
 
 /** What may be done about a pod besides writing its status. */
 export interface PodStepArgs {
@@ -11,6 +12,8 @@ export interface PodStepArgs {
   rotateLog: object;
   /** Asks the guest from now on, as the container's probes say. */
   keepProbes: { readonly pod: Pod };
+  /** Brings the files of its secrets and config maps up to what those are by now. */
+  refreshObjects: { readonly pod: Pod };
   /** Gives back the files of the host that the pod had. */
   releaseDisks: object;
   /** Writes the last status while the files still tell how the pod ended. */
@@ -36,6 +39,8 @@ export interface PodDecision extends Decided, PodPlan {
 /** A sandbox that comes or goes is watched; this is for what a watch misses. */
 const recheckMs = 1_000;
 const upRecheckMs = 5_000;
+/** A kubelet takes a minute. */
+const objectsMs = 20_000;
 
 const killing: PodPlan = { steps: [{ step: 'killSandbox' }], requeueAfterMs: recheckMs };
 
@@ -52,6 +57,12 @@ function leftMs({ pod, now, terminatingSinceMs = now.getTime() }: PresentPod): n
 
 function hasProbes({ spec: { containers } }: Pod): boolean {
   return containers[0]?.readinessProbe !== undefined || containers[0]?.livenessProbe !== undefined;
+}
+
+/** Of a pod that was just started they are new. */
+function areObjectsDue({ pod, sandbox, now, objectsAtMs }: PresentPod): boolean {
+  if (sandbox.kind !== 'running' || !hasObjects(pod)) return false;
+  return now.getTime() - (objectsAtMs ?? sandbox.startedAtMs) >= objectsMs;
 }
 
 /** QEMU has ended; the object of the pod may stay for long. */
@@ -124,12 +135,15 @@ const presentRules = ruleTable<PresentPod, PodPlan>(
     },
     {
       name: 'up',
-      why: 'The pod runs and shall run; only its log is kept from growing, and its probes are kept going.',
+      why: 'The pod runs and shall run; only its log is kept from growing, its probes are kept going, and changed secrets are followed.',
       when: isUp,
-      plan: ({ pod, sandbox }) => ({
+      plan: (seen) => ({
         steps: [
           { step: 'rotateLog' },
-          ...(sandbox.kind === 'running' && hasProbes(pod) ? [{ step: 'keepProbes', pod } as const] : []),
+          ...(seen.sandbox.kind === 'running' && hasProbes(seen.pod)
+            ? [{ step: 'keepProbes', pod: seen.pod } as const]
+            : []),
+          ...(areObjectsDue(seen) ? [{ step: 'refreshObjects', pod: seen.pod } as const] : []),
         ],
         requeueAfterMs: upRecheckMs,
       }),

@@ -15,6 +15,7 @@ import type { PodNetworks, PodSource } from './ports.ts';
 import { probesOf } from './probe-spec.ts';
 import type { Sandboxes } from './sandbox.ts';
 import { type StatusDeps, writePodStatus } from './status.ts';
+import { refreshObjects } from './volumes.ts';
 
 export interface ExecuteDeps extends StatusDeps {
   readonly pods: PodSource;
@@ -57,6 +58,7 @@ export const executors: Executors<PodStepArgs, ExecuteContext> = {
     deps.probes.keep({ uid, container: container.name, probes, startedAtMs: sandbox.startedAtMs, wasReady });
     return done;
   },
+  refreshObjects: refreshMountedObjects,
   releaseDisks: async (_step, { observation, deps }) => {
     await deps.hostDisks.release(observation.uid);
     return done;
@@ -102,6 +104,25 @@ async function startSandbox(
   const message = `Started container ${pod.spec.containers[0]?.name ?? ''}`;
   const event: ObjectEvent = { type: 'Normal', reason: 'Started', message };
   return { kind: 'done', events: [event] };
+}
+
+/** The pod runs on with what it has; that it is not up to date is said once. */
+async function refreshMountedObjects(
+  { pod }: Step<PodStepArgs, 'refreshObjects'>,
+  { observation: { uid, now }, memory, deps: { sandboxes, pods } }: ExecuteContext,
+): Promise<Outcome> {
+  const before = memory.objects?.problem;
+  memory.objects = { atMs: now.getTime() };
+  try {
+    await refreshObjects(pod, sandboxes.podDir(uid), pods);
+    return done;
+  } catch (error) {
+    if (!(error instanceof NodeError)) throw error;
+    const message = `the pod keeps what it had of it: ${error.message}`;
+    memory.objects = { atMs: now.getTime(), problem: message };
+    if (message === before) return done;
+    return { kind: 'done', events: [{ type: 'Warning', reason: 'FailedMount', message }] };
+  }
 }
 
 /** The time first: a process that is asked and not known to be asked would be given a second grace period. */

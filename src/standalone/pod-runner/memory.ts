@@ -6,6 +6,8 @@ export interface PodMemory {
   obstacle: Obstacle | undefined;
   /** The end of a deleted pod was written and its files are gone: how it ended cannot be reported a second time. */
   isEndReported: boolean;
+  /** When the files of its secrets and config maps were last made what those are, and what was wrong with them. */
+  objects: { readonly atMs: number; readonly problem?: string } | undefined;
   /** Ends the watch of the sandbox. */
   unwatch: (() => void) | undefined;
 }
@@ -17,7 +19,12 @@ export class PodMemories {
   of(uid: string): PodMemory {
     const known = this.#pods.get(uid);
     if (known) return known;
-    const memory: PodMemory = { obstacle: undefined, isEndReported: false, unwatch: undefined };
+    const memory: PodMemory = {
+      obstacle: undefined,
+      isEndReported: false,
+      objects: undefined,
+      unwatch: undefined,
+    };
     this.#pods.set(uid, memory);
     return memory;
   }

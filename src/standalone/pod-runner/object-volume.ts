@@ -1,8 +1,7 @@
-import { chmod, chown, mkdir } from 'node:fs/promises';
+import { chmod, chown, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { Container, KeysAsFiles, Pod } from '../../api/index.ts';
 import { NodeError } from '../errors.ts';
-import { writeFileAtomic } from '../files.ts';
 import type { PodSource } from './ports.ts';
 import { relativePath } from './relative-path.ts';
 
@@ -22,6 +21,8 @@ export interface Readers {
 }
 
 const defaultMode = 0o644;
+/** No key can have this name; programs in pods look over what begins like it, as over the kubelet's own. */
+const draftsName = '..drafts';
 
 /**
  * The pod's user, by its group (fsGroup) as a kubelet does it; no others. A pod of root's shares its files with no group: QEMU,
@@ -36,7 +37,7 @@ export function readersOf(pod: Pod, container: Container): Readers {
 }
 
 /**
- * The keys of a Secret or ConfigMap as files in `dir`. Modes are the volume's (0644 unless told), readable for the pod's user in
+ * The keys of a Secret or ConfigMap as files in `dir`, and no others: it may be done again while the pod runs. Modes are the volume's (0644 unless told), readable for the pod's user in
  * any case, without the bits that no process in the pod needs. Throws NodeError NOT_FOUND, POD_INVALID.
  */
 export async function writeObjectVolume(
@@ -53,12 +54,24 @@ export async function writeObjectVolume(
   }
   await makeReadableDir(dir, readers);
   const files = source.items ?? [...(data?.keys() ?? [])].map((key) => ({ key, path: key }));
+  const written = new Set<string>();
   for (const { key, path: file, mode = source.defaultMode ?? defaultMode } of files as NonNullable<
     KeysAsFiles['items']
   >) {
     const content = data?.get(key);
-    if (content) await writeReadable(dir, relativePath(file, 'path'), content, mode, readers);
+    if (content) written.add(await writeReadable(dir, relativePath(file, 'path'), content, mode, readers));
     else if (!source.optional) throw new NodeError('NOT_FOUND', `${kind} ${namespace}/${name} has no key ${key}`);
+  }
+  await rm(path.join(dir, draftsName), { recursive: true, force: true });
+  await removeOthers(dir, written);
+}
+
+/** Of keys that the object has no longer. Directories stay: one may stand where a mounted key is missing. */
+async function removeOthers(dir: string, written: ReadonlySet<string>): Promise<void> {
+  const entries = await readdir(dir, { recursive: true, withFileTypes: true });
+  for (const entry of entries.filter((each) => each.isFile())) {
+    const file = path.join(entry.path, entry.name);
+    if (!written.has(path.relative(dir, file))) await rm(file);
   }
 }
 
@@ -68,14 +81,22 @@ async function writeReadable(
   content: Buffer,
   mode: number,
   readers: Readers,
-): Promise<void> {
+): Promise<string> {
   for (let parent = path.dirname(file); parent !== '.'; parent = path.dirname(parent)) {
     await makeReadableDir(path.join(dir, parent), readers);
   }
   const target = path.join(dir, file);
-  await writeFileAtomic(target, content, 0o600);
-  await chown(target, readers.uid, readers.gid);
-  await chmod(target, (mode | 0o440) & readers.fileMask);
+  const before = await readFile(target).catch(() => undefined);
+  if (before?.equals(content)) return file;
+  const drafts = path.join(dir, draftsName);
+  await mkdir(drafts, { recursive: true, mode: 0o700 });
+  const draft = path.join(drafts, 'draft');
+  await writeFile(draft, content, { mode: 0o600 });
+  await chown(draft, readers.uid, readers.gid);
+  await chmod(draft, (mode | 0o440) & readers.fileMask);
+  // The pod, which may run, sees the old key or the new one, with its owner and mode.
+  await rename(draft, target);
+  return file;
 }
 
 /** Also what stands where a mounted key is missing. */

@@ -27,6 +27,8 @@ export interface PresentPod extends SandboxObservation {
   readonly isDraining: boolean;
   /** What its probes have said; undefined: they were never begun here. */
   readonly probes: ProbeState | undefined;
+  /** When the files of its secrets and config maps were last made what those are; undefined: not by this process. */
+  readonly objectsAtMs: number | undefined;
 }
 
 /** Everything a decision about one pod rests on. Its key is the UID: a name may be used again. */
@@ -49,7 +51,14 @@ export async function observePod(uid: string, deps: ObserveDeps): Promise<PodObs
   const terminatingSinceMs = await sandboxes.terminatingSinceMs(uid);
   const observed = { key: uid, uid, now: clock.now(), sandbox };
   if (!pod) return { ...observed, kind: 'orphan' };
-  const { obstacle } = memories.of(uid);
-  const present = { ...observed, kind: 'present', pod, obstacle, terminatingSinceMs } as const;
+  const { obstacle, objects } = memories.of(uid);
+  const present = {
+    ...observed,
+    kind: 'present',
+    pod,
+    obstacle,
+    terminatingSinceMs,
+    objectsAtMs: objects?.atMs,
+  } as const;
   return { ...present, isDraining: isDraining(), probes: probes.state(uid) };
 }

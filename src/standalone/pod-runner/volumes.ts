@@ -81,6 +81,39 @@ async function toMount(mount: VolumeMount, source: Source): Promise<SandboxMount
   return { source: from, target, readOnly: source.readOnly || mount.readOnly === true, type, ...followsHost };
 }
 
+/**
+ * Brings the secrets and config maps that the pod has mounted up to what they are by now, as a kubelet does; files that were mounted alone
+ * stay. Throws NodeError NOT_FOUND: of an object or a key that is gone the pod keeps the last.
+ */
+export async function refreshObjects(pod: Pod, podDir: string, objects: Pick<PodSource, 'readObject'>): Promise<void> {
+  const [container] = pod.spec.containers;
+  if (!container) return;
+  const readers = readersOf(pod, container);
+  const mounted = new Set((container.volumeMounts ?? []).map(({ name }) => name));
+  for (const volume of pod.spec.volumes ?? []) {
+    const wanted = objectOf(volume, podDir);
+    if (wanted && mounted.has(volume.name)) await writeObjectVolume(pod, wanted, readers, objects);
+  }
+}
+
+export function hasObjects({ spec }: Pod): boolean {
+  return (spec.volumes ?? []).some(({ secret, configMap }) => secret ?? configMap);
+}
+
+/** In the kubelet's layout. */
+function placeOf(podDir: string, plugin: string, name: string): string {
+  return path.join(podDir, 'volumes', `kubernetes.io~${plugin}`, name);
+}
+
+function objectOf({ name: volume, secret, configMap }: PodVolume, podDir: string): ObjectVolume | undefined {
+  if (secret) {
+    const dir = placeOf(podDir, 'secret', volume);
+    return { kind: 'secret', name: secret.secretName, source: secret, dir };
+  }
+  if (!configMap) return undefined;
+  return { kind: 'configMap', name: configMap.name, source: configMap, dir: placeOf(podDir, 'configmap', volume) };
+}
+
 async function prepareVolume(
   pod: Pod,
   volume: PodVolume,
@@ -91,21 +124,13 @@ async function prepareVolume(
   if (!/^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/.test(volume.name)) {
     throw invalid(`${JSON.stringify(volume.name)} is no volume name`);
   }
-  const place = (plugin: string) => path.join(podDir, 'volumes', `kubernetes.io~${plugin}`, volume.name);
-  if (volume.emptyDir) return prepareEmptyDir(volume, place('empty-dir'));
+  if (volume.emptyDir) return prepareEmptyDir(volume, placeOf(podDir, 'empty-dir', volume.name));
   if (volume.image) {
     return { dir: await deps.images.resolve(volume.image.reference ?? ''), readOnly: true };
   }
   if (volume.hostPath) return prepareHostDisk(pod, volume, deps);
-  if (volume.secret) {
-    const name = volume.secret.secretName;
-    return prepareObject(pod, { kind: 'secret', name, source: volume.secret, dir: place('secret') }, readers, deps);
-  }
-  if (volume.configMap) {
-    const { name } = volume.configMap;
-    const wanted = { kind: 'configMap', name, source: volume.configMap, dir: place('configmap') } as const;
-    return prepareObject(pod, wanted, readers, deps);
-  }
+  const object = objectOf(volume, podDir);
+  if (object) return prepareObject(pod, object, readers, deps);
   if (volume.persistentVolumeClaim) {
     const { claimName } = volume.persistentVolumeClaim;
     const needsImage = pod.metadata.labels?.[labels.app] === 'hotplug-disk';

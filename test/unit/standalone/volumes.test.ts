@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { chown, mkdir, mkdtemp, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
+import { chown, mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, test } from 'node:test';
@@ -13,6 +13,7 @@ import {
   VolumeFiles,
 } from '../../../src/standalone/index.ts';
 import type { PodSource } from '../../../src/standalone/pod-runner/ports.ts';
+import { refreshObjects } from '../../../src/standalone/pod-runner/volumes.ts';
 
 const needsRoot = process.getuid?.() === 0 ? false : 'kubelet’s owner of volumes takes root';
 
@@ -98,6 +99,31 @@ describe('volumes of a pod', { skip: needsRoot }, () => {
     await mkdir(path.join(dir, 'images/reg.io%2Fa%2Fb%3A1'), { recursive: true });
     const [found] = await prepare([volume], [mount]);
     assert.deepEqual([found?.source, found?.readOnly], [path.join(dir, 'images/reg.io%2Fa%2Fb%3A1'), true]);
+  });
+
+  test('what changes in a secret is followed: new, changed and removed keys, with owner and mode; a secret that is gone stays', async () => {
+    const volumes: PodVolume[] = [{ name: 'v', secret: { secretName: 'creds' } }];
+    const container = { name: 'compute', volumeMounts: [{ name: 'v', mountPath: '/run/v' }] };
+    const podDir = path.join(dir, 'pods/u');
+    const pod: Pod = {
+      ...{ apiVersion: 'v1', kind: 'Pod', metadata: { name: 'p', namespace: 'default', uid: 'u' } },
+      spec: { containers: [container], volumes, securityContext: { runAsUser: 107, fsGroup: 107 } },
+    };
+    let keys: Map<string, Buffer> | undefined;
+    const refresh = (now: Record<string, string> | undefined) => {
+      keys = now && new Map(Object.entries(now).map(([key, text]) => [key, Buffer.from(text)]));
+      return refreshObjects(pod, podDir, { readObject: async () => keys });
+    };
+    const secretDir = path.dirname(secretFile('x'));
+    await refresh({ same: '1', changed: '1', removed: '1' });
+    const { ino } = await stat(secretFile('same'));
+    await refresh({ same: '1', changed: '2', added: '1' });
+    assert.deepEqual((await readdir(secretDir)).sort(), ['added', 'changed', 'same']);
+    assert.equal(await readFile(secretFile('changed'), 'utf8'), '2');
+    assert.equal((await stat(secretFile('same'))).ino, ino);
+    assert.deepEqual(await rights(secretFile('added')), await rights(secretFile('same')));
+    await assert.rejects(refresh(undefined), { code: 'NOT_FOUND', message: /creds does not exist/ });
+    assert.deepEqual((await readdir(secretDir)).sort(), ['added', 'changed', 'same']);
   });
 
   test('a secret’s keys are files; a sub-path of one key is a file mount, a missing one a directory', async () => {

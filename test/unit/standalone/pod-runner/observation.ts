@@ -9,11 +9,13 @@ export interface PodSituation {
   readonly nowMs: number;
   readonly isDraining: boolean;
   readonly probes?: ProbeState;
+  readonly objectsAtMs?: number;
 }
 
 export function observationOf(situation: PodSituation): PodObservation {
-  const { pod, sandbox, terminatingSinceMs, nowMs, isDraining, probes } = situation;
+  const { pod, sandbox, terminatingSinceMs, nowMs, isDraining, probes, objectsAtMs } = situation;
   const observed = { key: 'u', uid: 'u', now: new Date(nowMs), sandbox };
   if (!pod) return { ...observed, kind: 'orphan' };
-  return { ...observed, kind: 'present', pod, obstacle: undefined, terminatingSinceMs, isDraining, probes };
+  const present = { ...observed, kind: 'present', pod, obstacle: undefined, terminatingSinceMs, objectsAtMs } as const;
+  return { ...present, isDraining, probes };
 }

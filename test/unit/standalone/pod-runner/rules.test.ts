@@ -36,6 +36,13 @@ function probed(): Pod {
   return made;
 }
 
+function withSecret(): Pod {
+  const made = pod('Running');
+  return { ...made, spec: { ...made.spec, volumes: [{ name: 's', secret: { secretName: 's' } }] } };
+}
+
+const running = (startedAtMs: number): SandboxState => ({ kind: 'running', startedAtMs, init: identity });
+
 function seen(changes: Partial<PodSituation>) {
   return observationOf({
     pod: pod('Pending'),
@@ -55,6 +62,7 @@ const plans: Readonly<Record<string, readonly string[]>> = {
   kill: ['killSandbox'],
   'rotate log': ['rotateLog'],
   probe: ['rotateLog', 'keepProbes'],
+  refresh: ['rotateLog', 'refreshObjects'],
   'release disks': ['releaseDisks'],
   remove: ['releaseDisks', 'removeFiles'],
   finish: ['releaseDisks', 'reportEnd', 'removeFiles', 'deletePod'],
@@ -72,6 +80,20 @@ describe('decidePod', () => {
       'up',
       'probe',
     ],
+    [
+      'one whose secrets were looked at long ago gets them anew',
+      { sandbox: running(1), pod: withSecret(), objectsAtMs: 80_000 },
+      'up',
+      'refresh',
+    ],
+    ['not before its time', { sandbox: running(1), pod: withSecret(), objectsAtMs: 80_001 }, 'up', 'rotate log'],
+    [
+      'those of a pod that has just been started are new',
+      { sandbox: running(80_001), pod: withSecret() },
+      'up',
+      'rotate log',
+    ],
+    ['those of a runner before are old', { sandbox: running(80_000), pod: withSecret() }, 'up', 'refresh'],
     [
       'one whose liveness probe failed is told to end',
       { sandbox: sandboxes.running, pod: probed(), probes: { isReady: true, unhealthy: 'why' } },
