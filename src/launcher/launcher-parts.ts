@@ -6,6 +6,7 @@ import { commandService } from './cmd-server/index.ts';
 import type { PodPaths } from './daemon/index.ts';
 import type { ConverterOptions, VmiIdentity } from './domain/index.ts';
 import {
+  AccessCredentials,
   GuestAccess,
   GuestFreezer,
   GuestPoller,
@@ -82,6 +83,7 @@ export class LauncherParts {
   readonly #freezer: GuestFreezer;
   readonly #access: GuestAccess;
   readonly #guestTime: GuestTimeSync;
+  readonly #credentials: AccessCredentials;
   readonly #events: DomainEvents;
   readonly #reader: DomainReader;
   readonly #lock: DomainLock;
@@ -127,6 +129,8 @@ export class LauncherParts {
     this.#freezer = new GuestFreezer(shared);
     this.#access = new GuestAccess(named, { ...shared, freezer: this.#freezer, notifier: this.notifier });
     this.#guestTime = new GuestTimeSync(named, shared);
+    const secretsDir = path.join(paths.disks.privateDir, 'secret');
+    this.#credentials = new AccessCredentials({ ...named, secretsDir }, shared);
     this.#migration = new LiveMigration(
       {
         ...named,
@@ -139,7 +143,14 @@ export class LauncherParts {
     const qemuLogFile = path.join(paths.libvirt.qemuLogDir, `${named.domainName}.log`);
     this.#events = new DomainEvents(
       { ...named, qemuLogFile },
-      { ...shared, notifier: this.notifier, reader: this.#reader, poller: this.#poller, qemu: this.qemu },
+      {
+        ...shared,
+        notifier: this.notifier,
+        reader: this.#reader,
+        poller: this.#poller,
+        credentials: this.#credentials,
+        qemu: this.qemu,
+      },
     );
     this.service = this.#commandService(named.domainName, new StatsCollector(named, shared));
   }
@@ -153,7 +164,9 @@ export class LauncherParts {
   async syncVmi(vmi: VirtualMachineInstance, options: ConverterOptions): Promise<void> {
     await this.sync.sync(vmi, options);
     this.#access.noteVmi(vmi);
-    if (this.metadata.state.run.kind === 'has-run') this.qemu.noteStarted();
+    if (this.metadata.state.run.kind !== 'has-run') return;
+    this.qemu.noteStarted();
+    this.#credentials.noteVmi(vmi);
   }
 
   start(): void {
@@ -172,6 +185,7 @@ export class LauncherParts {
     this.#poller.stop();
     this.#freezer.stop();
     this.#guestTime.stop();
+    this.#credentials.stop();
     this.#deps.network?.stop();
     this.qemu.stop();
     this.#grace.stop();

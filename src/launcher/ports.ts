@@ -66,6 +66,10 @@ export interface Hypervisor {
   freeze(domain: DomainRef): Promise<void>;
   unfreeze(domain: DomainRef): Promise<void>;
   setGuestTime(domain: DomainRef, time: Date): Promise<void>;
+  /** Replaces the keys that may log in as this user of the guest. By the guest agent. */
+  setAuthorizedSshKeys(domain: DomainRef, user: string, keys: readonly string[]): Promise<void>;
+  /** Of a user of the guest, by the guest agent; the password stays out of errors. */
+  setUserPassword(domain: DomainRef, user: string, password: string): Promise<void>;
   /** The groups that upstream asks for, of running and paused domains. */
   stats(): Promise<readonly { readonly domain: DomainRef; readonly params: TypedParams }[]>;
   /** By `virDomainMemoryStatTags`. */

@@ -201,6 +201,14 @@ export class LibvirtHypervisor implements Hypervisor {
     return this.#slow.setTime(domain, BigInt(Math.floor(ms / 1000)), (ms % 1000) * 1_000_000);
   }
 
+  setAuthorizedSshKeys(domain: DomainRef, user: string, keys: readonly string[]): Promise<void> {
+    return this.#slow.setAuthorizedSshKeys(domain, user, keys);
+  }
+
+  setUserPassword(domain: DomainRef, user: string, password: string): Promise<void> {
+    return this.#slow.setUserPassword(domain, user, password);
+  }
+
   stats(): Promise<readonly { readonly domain: DomainRef; readonly params: TypedParams }[]> {
     const groups = CPU_TOTAL | BALLOON | VCPU | INTERFACE | BLOCK | DIRTYRATE;
     return this.#slow.getAllDomainStats(groups, ListFlag.RUNNING | ListFlag.PAUSED);

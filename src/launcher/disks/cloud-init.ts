@@ -1,8 +1,16 @@
-import { readdir, readFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { CloudInitSource, VirtualMachineInstance, Volume } from '../../api/index.ts';
 import { errorCode } from '../../base/index.ts';
-import { domainUuid, fileNamePart, type ResolvedDisk } from '../domain/index.ts';
+import {
+  accessCredentialsOf,
+  type CloudInitKind,
+  credentialDirName,
+  domainUuid,
+  fileNamePart,
+  type ResolvedDisk,
+} from '../domain/index.ts';
+import { readMountedSecret } from '../mounted-secret.ts';
 import type { DiskEnv } from './env.ts';
 import { DiskError } from './errors.ts';
 import { ensureIso, type IsoContent } from './iso.ts';
@@ -11,8 +19,6 @@ import { ensureIso, type IsoContent } from './iso.ts';
 const maxDataBytes = 1 << 20;
 const maxHostnameLength = 63;
 const instanceTypeAnnotations = ['kubevirt.io/cluster-instancetype-name', 'kubevirt.io/instancetype-name'];
-
-export type CloudInitKind = 'noCloud' | 'configDrive';
 
 interface CloudInitData {
   readonly userData: Buffer;
@@ -170,38 +176,18 @@ async function readIfThere(file: string): Promise<Buffer | undefined> {
   });
 }
 
-interface AccessCredential {
-  readonly sshPublicKey?: {
-    readonly source?: { readonly secret?: { readonly secretName?: string } };
-    readonly propagationMethod?: Record<string, unknown>;
-  };
-}
-
 /** SSH keys of access credentials that travel by this kind of cloud-init. */
 async function readPublicKeys(vmi: VirtualMachineInstance, kind: CloudInitKind, env: DiskEnv): Promise<string[]> {
   const result: string[] = [];
-  for (const { sshPublicKey } of (vmi.spec.accessCredentials ?? []) as AccessCredential[]) {
-    const secretName = sshPublicKey?.source?.secret?.secretName;
-    if (!secretName || !sshPublicKey?.propagationMethod?.[kind]) continue;
-    const part = fileNamePart('spec.accessCredentials[].sshPublicKey.source.secret.secretName', secretName);
-    const dir = path.join(env.paths.privateDir, 'secret', `${part}-access-cred`);
-    result.push(...(await readKeyFiles(dir, secretName)));
+  for (const credential of accessCredentialsOf(vmi)) {
+    if (credential.kind !== 'cloud-init-keys' || credential.by !== kind) continue;
+    const { secretName } = credential;
+    const dir = path.join(env.paths.privateDir, 'secret', credentialDirName(secretName));
+    const keys = await readMountedSecret(dir).catch((cause: unknown) => {
+      const message = `spec.accessCredentials: the secret ${secretName} cannot be read at ${dir}`;
+      throw new DiskError('MISSING_SOURCE', message, { cause });
+    });
+    for (const data of keys.values()) result.push(limited(data, `secret ${secretName}`).toString('utf8'));
   }
   return result;
-}
-
-async function readKeyFiles(dir: string, secretName: string): Promise<string[]> {
-  const names = await readdir(dir).catch((error: unknown) => {
-    const message = `spec.accessCredentials: the secret ${secretName} is not mounted at ${dir}`;
-    throw new DiskError('MISSING_SOURCE', message, { cause: error });
-  });
-  const texts: string[] = [];
-  for (const name of names.filter((one) => !one.startsWith('..')).sort()) {
-    const data = await readFile(path.join(dir, name)).catch((error: unknown) => {
-      if (errorCode(error) === 'EISDIR') return undefined;
-      throw error;
-    });
-    if (data) texts.push(limited(data, `secret ${secretName}`).toString('utf8'));
-  }
-  return texts;
 }

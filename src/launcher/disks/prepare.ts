@@ -11,6 +11,7 @@ import {
 } from '../../api/index.ts';
 import { CodedError, errorCode, errorMessage } from '../../base/index.ts';
 import {
+  type CloudInitKind,
   type DiskEntry,
   diskEntries,
   fileNamePart,
@@ -18,7 +19,7 @@ import {
   type ResolvedDisk,
   statusOf,
 } from '../domain/index.ts';
-import { type CloudInitKind, prepareCloudInit } from './cloud-init.ts';
+import { prepareCloudInit } from './cloud-init.ts';
 import { prepareConfigDisk } from './config-disks.ts';
 import { prepareContainerDisk } from './container-disk.ts';
 import type { DiskEnv, PreparedDisks } from './env.ts';

@@ -5,6 +5,12 @@
  * `buildDomainXml(vmi, context)` throws `ConvertError`; `context.disks` and `context.kernelBoot` come from
  * `../disks/index.ts`.
  */
+export {
+  type AccessCredential,
+  accessCredentialsOf,
+  type CloudInitKind,
+  credentialDirName,
+} from './access-credentials.ts';
 export { buildDomainXml } from './build.ts';
 export type {
   ConverterContext,

@@ -1,5 +1,5 @@
 import type { VirtualMachineInstance } from '../../api/index.ts';
-import { listOf, memberAt } from '../../base/index.ts';
+import { checkAccessCredentials } from './access-credentials.ts';
 import { unsupported } from './errors.ts';
 
 type Refusal = readonly [field: string, isUsed: (vmi: VirtualMachineInstance) => unknown, advice: string];
@@ -43,17 +43,6 @@ const refusals: readonly Refusal[] = [
   ],
 ];
 
-/** Nobody here hands keys or passwords to a guest's agent. */
-function refuseAgentCredentials({ spec }: VirtualMachineInstance): void {
-  for (const kind of ['sshPublicKey', 'userPassword'] as const) {
-    const isByAgent = listOf(spec.accessCredentials).some(
-      (credential) => (memberAt(credential, kind, 'propagationMethod', 'qemuGuestAgent') ?? undefined) !== undefined,
-    );
-    const advice = kind === 'sshPublicKey' ? 'use noCloud or configDrive' : 'set the password by cloud-init';
-    if (isByAgent) throw unsupported(`spec.accessCredentials[].${kind}.propagationMethod.qemuGuestAgent`, advice);
-  }
-}
-
 /** Guests are told of tags by a config drive, and by nothing else. */
 function refuseTags({ spec }: VirtualMachineInstance): void {
   if (!spec.volumes?.some(({ cloudInitConfigDrive }) => cloudInitConfigDrive)) return;
@@ -73,5 +62,5 @@ export function refuseUnsupported(vmi: VirtualMachineInstance): void {
   }
   for (const [field, isUsed, advice] of refusals) if (isUsed(vmi)) throw unsupported(field, advice);
   refuseTags(vmi);
-  refuseAgentCredentials(vmi);
+  checkAccessCredentials(vmi);
 }

@@ -3,6 +3,7 @@
  * What a guest answers is hostile: it is bounded and read by its shape.
  * Must not know: when the domain begins and ends, the command server, the agent's socket.
  */
+export { AccessCredentials } from './access-credentials.ts';
 export { GuestFreezer } from './freeze.ts';
 export { GuestAccess } from './guest-access.ts';
 export { GuestTimeSync } from './guest-time.ts';

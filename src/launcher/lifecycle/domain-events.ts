@@ -2,7 +2,7 @@ import type { DomainSpec } from '../../api/index.ts';
 import { errorMessage, type Logger } from '../../base/index.ts';
 import { DiskError, type DomainRef, DomainState, LifecycleDetail, LifecycleEvent } from '../../libvirt/index.ts';
 import { parseDomainXml } from '../domain/index.ts';
-import type { GuestPoller } from '../guest-agent/index.ts';
+import type { AccessCredentials, GuestPoller } from '../guest-agent/index.ts';
 import type { DomainNotifier } from '../notify/index.ts';
 import type { Hypervisor, HypervisorEvent } from '../ports.ts';
 import type { DomainReader } from './domain-reader.ts';
@@ -16,6 +16,7 @@ export interface DomainEventsDeps {
   readonly notifier: Pick<DomainNotifier, 'trigger' | 'sendEvent'>;
   readonly reader: Pick<DomainReader, 'notePanic'>;
   readonly poller: Pick<GuestPoller, 'agentChanged' | 'guestSuspended' | 'guestResumed'>;
+  readonly credentials: Pick<AccessCredentials, 'agentChanged'>;
   readonly qemu: Pick<QemuWatch, 'noteStarted' | 'noteStopped'>;
   readonly metadata: MetadataCache;
   readonly log: Logger;
@@ -54,7 +55,10 @@ export class DomainEvents {
     this.#hasSeenDomain = true;
     // A pass of a migration changes nothing that the agent reads.
     if (event.kind === 'migration-pass') return;
-    if (event.kind === 'agent') this.#deps.poller.agentChanged(event.connected);
+    if (event.kind === 'agent') {
+      this.#deps.poller.agentChanged(event.connected);
+      this.#deps.credentials.agentChanged(event.connected);
+    }
     if (event.kind === 'lifecycle') this.#lifecycle(event);
     else this.#deps.notifier.trigger('MODIFIED');
   }

@@ -45,11 +45,6 @@ const unsupportedCases: readonly UnsupportedCase[] = [
   ['spec.domain.launchSecurity', { launchSecurity: { sev: {} } }],
   ['spec.domain.devices.tpm.persistent', { devices: { tpm: { persistent: true } } }],
   ['spec.domain.firmware.acpi', { firmware: { acpi: {} } }],
-  ...(['sshPublicKey', 'userPassword'] as const).map((kind): (typeof unsupportedCases)[number] => [
-    `spec.accessCredentials[].${kind}.propagationMethod.qemuGuestAgent`,
-    {},
-    { accessCredentials: [{ [kind]: { propagationMethod: { qemuGuestAgent: {} } } }] },
-  ]),
   [
     'spec.domain.devices.disks[seed].tag',
     { devices: { disks: [{ name: 'seed', tag: 'a' }] } },

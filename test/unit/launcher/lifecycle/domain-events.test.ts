@@ -43,6 +43,7 @@ beforeEach(async () => {
       notifier: { trigger: act('trigger'), sendEvent: (event) => sent.push(event) },
       reader: { notePanic: (info) => panics.push(info) },
       poller: { agentChanged: act('agent'), guestSuspended: act('suspended'), guestResumed: act('resumed') },
+      credentials: { agentChanged: act('credentials') },
       qemu: { noteStarted: act('started'), noteStopped: act('stopped') },
       metadata: new MetadataCache({ file: '/dev/null/none' }, { log: silentLogger }),
       log: silentLogger,
