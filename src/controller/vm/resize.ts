@@ -22,6 +22,9 @@ type Domain = VirtualMachineInstance['spec']['domain'];
 export function cpuResize(vm: VirtualMachine, vmi: VirtualMachineInstance, rollout: Rollout): LiveChange | undefined {
   const wanted = vm.spec.template?.spec?.domain?.cpu;
   const has = vmi.spec.domain?.cpu;
+  if (rollout.strategy !== 'Stage' && hasCondition(vmi, 'HotVCPUChange', 'False')) {
+    return restart('CPU sockets updated in template spec. CPU-hotplug failed, and the next start brings them');
+  }
   // A template that says nothing takes what the cluster's defaults give.
   if (!wanted?.sockets || !has?.sockets || wanted.sockets === has.sockets) return undefined;
   if (rollout.strategy === 'Stage') return restart(stagedMessage);

@@ -49,6 +49,23 @@ test('CPUs and memory that waited for the larger pod are plugged in once, and wh
   assert.deepEqual(Object.keys(labelsOf(loop)), [nodeLabel]);
 });
 
+test('CPUs that cannot be plugged in are told by condition and event, and no migration after the other tries it again', async (t) => {
+  const loop = await startLoop(t);
+  const launcher = loop.launchers.run(key, uid);
+  launcher.refusals['sync-cpus'] = ['no such vcpu'];
+  const vmi = incoming();
+  vmi.spec = { ...vmi.spec, domain: { ...vmi.spec.domain, cpu: { sockets: 2, cores: 1, threads: 1 } } };
+  vmi.status = { ...vmi.status, conditions: [{ type: 'HotVCPUChange', status: 'True' }] };
+  loop.api.apply(vmi);
+  await settle();
+  await arrive({ loop, launcher });
+  const { status, reason } = loop.condition('HotVCPUChange') ?? {};
+  assert.deepEqual({ status, reason }, { status: 'False', reason: 'CPU Hotplug Failed' });
+  assert.match(messages(loop, 'HotPlugFailed').join(), /failed to change vCPUs: .*no such vcpu/);
+  assert.equal(stored(loop)?.status?.currentCPUTopology, undefined);
+  assert.equal(stateOf(loop).completed, true);
+});
+
 test('memory that cannot be plugged in is told by condition and event, and the migration is over all the same', async (t) => {
   const loop = await startLoop(t);
   const launcher = loop.launchers.run(key, uid);

@@ -100,6 +100,13 @@ const rows: readonly Row[] = [
       'HotPlugCPUError: Error encountered while handling CPU change request: another CPU hotplug is in progress',
   },
   {
+    when: 'CPUs could not be plugged in',
+    template: cpu(2),
+    vmi: cpu(2, { maxSockets: 4 }),
+    status: { conditions: [condition('HotVCPUChange', 'False')] },
+    expected: 'restart: CPU sockets updated in template spec. CPU-hotplug failed, and the next start brings them',
+  },
+  {
     when: 'CPUs change during a migration',
     template: cpu(2),
     vmi: room,

@@ -33,6 +33,12 @@ const rows: readonly Row[] = [
   { when: 'it has no room for memory', domain: { memory: { guest: '2Gi' } }, status: requested, expected: '' },
   { when: 'it does not run yet', domain: memory('2Gi'), status: requested, phase: 'Scheduled', expected: '' },
   {
+    when: 'the CPUs could not be plugged in',
+    domain: cpu(2),
+    status: { currentCPUTopology: topology, conditions: [{ type: 'HotVCPUChange', status: 'False' }] },
+    expected: 'HotVCPUChange=False',
+  },
+  {
     when: 'the memory could not be plugged in',
     domain: memory('2Gi'),
     status: { ...requested, conditions: [failed] },

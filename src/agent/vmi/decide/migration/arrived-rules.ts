@@ -1,4 +1,4 @@
-import { annotations, labels } from '../../../../api/index.ts';
+import { annotations, type ConditionState, labels } from '../../../../api/index.ts';
 import type { Facts } from '../facts.ts';
 import { type Rule, rest, type VmiPatch } from '../rule.ts';
 import { hasLostItsMemory, isSettled, migrationUidOf, stageOf, stateOf } from './target-view.ts';
@@ -23,9 +23,23 @@ function finalizedOf(facts: Facts) {
   return stage?.kind === 'finalized' ? stage.finalized : undefined;
 }
 
+const cpusFailed: ConditionState = {
+  type: 'HotVCPUChange',
+  status: 'False',
+  reason: 'CPU Hotplug Failed',
+  message: 'the launcher could not change the vCPUs: the event HotPlugFailed says why',
+};
+
+const memoryFailed: ConditionState = {
+  type: 'HotMemoryChange',
+  status: 'False',
+  reason: 'Memory Hotplug Failed',
+  message: 'memory hotplug failed, the VM configuration is not supported',
+};
+
 /**
- * What the finalisation did, written down (pkg/virt-handler/migration-target.go). A CPU change is over however it went, a
- * memory change may have failed.
+ * What the finalisation did, written down (pkg/virt-handler/migration-target.go). A change that has failed stays as a condition, so that it is not
+ * tried again by one migration after the other; upstream keeps that of memory only, and moves a guest whose CPUs cannot be plugged in for ever.
  */
 function completedPatch(facts: Facts): VmiPatch {
   const { cpus, memory } = finalizedOf(facts) ?? {};
@@ -35,7 +49,8 @@ function completedPatch(facts: Facts): VmiPatch {
   };
   const { sockets, cores, threads } = domain.cpu ?? {};
   const tracking = facts.vmi?.status?.changedBlockTracking as { state?: unknown } | undefined;
-  const hasMemoryFailed = memory === 'failed';
+  const failures = [...(cpus === 'failed' ? [cpusFailed] : []), ...(memory === 'failed' ? [memoryFailed] : [])];
+  const failed = failures.map(({ type }) => type);
   return {
     labels: hotPlugLabels,
     status: {
@@ -46,17 +61,8 @@ function completedPatch(facts: Facts): VmiPatch {
       // The target's disks have no checkpoints: they are made again.
       ...(tracking?.state === 'Enabled' && { changedBlockTracking: { state: 'Initializing' } }),
     },
-    removeConditions: ['HotVCPUChange', 'VolumesChange', ...(hasMemoryFailed ? [] : ['HotMemoryChange'])],
-    ...(hasMemoryFailed && {
-      setConditions: [
-        {
-          type: 'HotMemoryChange',
-          status: 'False',
-          reason: 'Memory Hotplug Failed',
-          message: 'memory hotplug failed, the VM configuration is not supported',
-        },
-      ],
-    }),
+    removeConditions: ['HotVCPUChange', 'VolumesChange', 'HotMemoryChange'].filter((type) => !failed.includes(type)),
+    ...(failures.length > 0 && { setConditions: failures }),
   };
 }
 

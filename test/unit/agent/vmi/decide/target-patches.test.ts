@@ -98,7 +98,15 @@ test('arrived-finalized writes completed, what was plugged in, and takes the tra
       'kubevirt.io/memory-hotplug-overhead-ratio': null,
     },
     status: { migratedVolumes: null, migrationState: { completed: true } },
-    removeConditions: ['HotVCPUChange', 'VolumesChange', 'HotMemoryChange'],
+    removeConditions: ['VolumesChange', 'HotMemoryChange'],
+    setConditions: [
+      {
+        type: 'HotVCPUChange',
+        status: 'False',
+        reason: 'CPU Hotplug Failed',
+        message: 'the launcher could not change the vCPUs: the event HotPlugFailed says why',
+      },
+    ],
   });
 });
 
