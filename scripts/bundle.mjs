@@ -1,5 +1,6 @@
 // The ways this tree is bundled; scripts and tests share them. Paths are relative to the repository.
-import { readFileSync, writeFileSync } from 'node:fs';
+import { randomUUID } from 'node:crypto';
+import { copyFileSync, existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { build } from 'esbuild';
 
@@ -59,7 +60,25 @@ export async function bundleProgram(name, outfile) {
  * @param {string} outfile ends with `.mjs`
  */
 export async function bundleAsProgram(source, outfile) {
+  const folder = process.env.TEST_PROGRAMS;
+  if (folder === undefined) await buildProgram(source, outfile);
+  else await copyProgram(source, outfile, folder);
+}
+
+async function buildProgram(source, outfile) {
   await build({ ...shipped, entryPoints: [source], outfile });
+}
+
+/** Many files of tests in a run need the same program: the first one builds it. */
+async function copyProgram(source, outfile, folder) {
+  const built = path.join(folder, `${path.normalize(source).replaceAll('/', '+')}.mjs`);
+  if (!existsSync(built)) {
+    const draft = `${built}.${randomUUID()}`;
+    await buildProgram(source, draft);
+    renameSync(draft, built);
+  }
+  mkdirSync(path.dirname(outfile), { recursive: true });
+  copyFileSync(built, outfile);
 }
 
 /**
@@ -79,6 +98,8 @@ export async function bundleForRepository(entryPoints, outdir, outbase, plugins 
     outExtension: { '.js': '.mjs' },
     packages: 'external',
     plugins,
+    // What entry points share is bundled once: in each of the tests' files it would take minutes, and hundreds of megabytes that Node.js reads.
+    splitting: true,
     sourcemap: 'inline',
   });
 }

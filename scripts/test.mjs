@@ -163,7 +163,8 @@ async function runOnMachines(name) {
   }
 }
 
-mkdirSync(outDir, { recursive: true });
+process.env.TEST_PROGRAMS = path.resolve(outDir, 'programs');
+mkdirSync(process.env.TEST_PROGRAMS, { recursive: true });
 if (wanted.has('check')) {
   step('format and lint', 'node_modules/.bin/biome', ['check', '.']);
   step('types', 'node_modules/.bin/tsc', []);
