@@ -1,7 +1,17 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { copyFileSync, existsSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import path from 'node:path';
 import { annotations, type KubeObject, resources } from '../src/api/index.ts';
+import { sleep } from '../src/base/index.ts';
 import { issue, makeAuthority } from '../src/certificates/index.ts';
 import type { KubeClient } from '../src/kube/index.ts';
 import { serverCommonName } from '../src/tls/index.ts';
@@ -100,8 +110,8 @@ export class AgentUnderTest {
     return this.#startedMs;
   }
 
-  /** Until the first heartbeat. */
-  async start(): Promise<{ readonly heartbeatMs: number }> {
+  /** Until the first heartbeat; `ownHeartbeatMs` begins when the program itself does, after the shells that make its places. */
+  async start(): Promise<{ readonly heartbeatMs: number; readonly ownHeartbeatMs: number }> {
     const { admin, nodeName, dir } = this.#place;
     await prepareCertificate(dir);
     this.#stopKubelet ??= await registeringKubelet(path.join(dir, 'kubelet'));
@@ -119,13 +129,21 @@ export class AgentUnderTest {
     const env = { ...process.env, ...account, NODE_NAME: nodeName, BENCH_DIR: dir, KUBEVIRT_HOST_ROOT: '/' };
     const child = spawn('unshare', argv, { env, stdio: ['ignore', log, log] });
     this.#child = child;
+    const executedMs = await this.#executed(child);
     await waitFor('the first heartbeat', 60_000, async () => {
       if (child.exitCode !== null)
         throw new Error(`${this.program.name} ended with ${child.exitCode}:\n${this.logTail()}`);
       const node = await admin.get<KubeObject>(resources.nodes, { name: nodeName });
       return node.metadata.annotations?.[annotations.heartbeat];
     });
-    return { heartbeatMs: monotonicMs() - this.#startedMs };
+    const nowMs = monotonicMs();
+    return { heartbeatMs: nowMs - this.#startedMs, ownHeartbeatMs: nowMs - executedMs };
+  }
+
+  /** When the shells that make its places have become the program; to 2 ms. */
+  async #executed(child: ChildProcess): Promise<number> {
+    while (child.exitCode === null && shells.has(commandName(child.pid ?? 0))) await sleep(2);
+    return monotonicMs();
   }
 
   async stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
@@ -167,6 +185,17 @@ export class AgentUnderTest {
   cpuMs(): number {
     const { ownMs, helpersMs } = this.cpu();
     return ownMs + helpersMs;
+  }
+
+  /** CPU time and wake-ups of all its threads that live, exactly: for spans in which it does hardly anything. */
+  activity(): { readonly cpuMs: number; readonly wakeUps: number } {
+    const tasks = readdirSync(`/proc/${this.pid}/task`).map((id) => `/proc/${this.pid}/task/${id}`);
+    let [cpuMs, wakeUps] = [0, 0];
+    for (const task of tasks) {
+      cpuMs += Number(readFileSync(`${task}/schedstat`, 'latin1').split(' ')[0]) / 1e6;
+      wakeUps += Number(/^voluntary_ctxt_switches:\s+(\d+)/m.exec(readFileSync(`${task}/status`, 'latin1'))?.[1]);
+    }
+    return { cpuMs, wakeUps };
   }
 
   residentMb(): number {
@@ -237,6 +266,18 @@ async function prepareCertificate(dir: string): Promise<void> {
   const pair = await issue(authority, { commonName: serverCommonName, usage: 'serverAuth', days: 1 });
   writeFileSync(keyFile, pair.key, { mode: 0o600 });
   writeFileSync(certFile, pair.cert);
+}
+
+/** What runs in its place before it. */
+const shells = new Set(['unshare', 'sh', 'bash', 'dash']);
+
+/** Empty when it is gone. */
+function commandName(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/comm`, 'latin1').trim();
+  } catch {
+    return '';
+  }
 }
 
 /** After the name in parentheses, which may hold anything. */

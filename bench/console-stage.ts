@@ -8,6 +8,7 @@ import { ensureKubevirtCertificates } from '../src/certificates/index.ts';
 import { LauncherFleet } from '../test/fixtures/scripted-launcher-fleet.ts';
 import { type AgentProgram, AgentUnderTest } from './agent-under-test.ts';
 import { type ApiKind, type ApiUnderLoad, startApi } from './api-under-load.ts';
+import { installForOthers } from './foreign-crds.ts';
 import type { WebsocketPlace } from './raw-websocket.ts';
 import { createVmis, newVmi, podUidOf, schedule } from './vmis.ts';
 import { ended, waitFor } from './waiting.ts';
@@ -42,6 +43,7 @@ export async function onConsoleStage<T>(
   try {
     const api = await startApi(options.api, dir, nodeName);
     undo.push(() => api.stop());
+    if (options.program.name !== 'ours') await installForOthers(api);
     const certificates = await ensureKubevirtCertificates(path.join(dir, 'ca'));
     await publishAuthority(api, certificates.caBundle);
     const agent = new AgentUnderTest(options.program, {

@@ -2,7 +2,9 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { cpus, totalmem } from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
+import { upstreamAgentCommand, whyNoUpstream } from '../scripts/upstream-parts.mjs';
 import { type Loss, losses } from '../test/fixtures/migration-loss.ts';
+import { agentBench, agentScenes } from './agent-bench.ts';
 import type { AgentProgram } from './agent-under-test.ts';
 import type { ApiKind } from './api-under-load.ts';
 import { bootBench } from './boot-bench.ts';
@@ -24,9 +26,10 @@ import { startsBench } from './starts-bench.ts';
 import { thereAndBack } from './there-and-back.ts';
 import type { VmiNetwork } from './vmis.ts';
 
-/** npm run bench -- [boot] [burst] [console] [idle] [migration] [migration-gap] [migrations-at-once] [scrape] [soak] [starts] [there-and-back] [options]; see docs/bench.md. Options of the command line are read here only. */
+/** npm run bench -- [agent] [boot] [burst] [console] [idle] [migration] [migration-gap] [migrations-at-once] [scrape] [soak] [starts] [there-and-back] [options]; see docs/bench.md. Options of the command line are read here only. */
 
 const benches = [
+  'agent',
   'boot',
   'burst',
   'console',
@@ -68,7 +71,7 @@ const { values, positionals } = parseArgs({
     vs: { type: 'string' },
     'scrape-vms': { type: 'string', default: '400' },
     hung: { type: 'string', default: '40' },
-    'idle-seconds': { type: 'string', default: '120' },
+    'idle-seconds': { type: 'string' },
     megabytes: { type: 'string', default: '1000' },
     kills: { type: 'string', default: '0' },
     'loop-seconds': { type: 'string', default: '0' },
@@ -112,8 +115,17 @@ function programs(): AgentProgram[] {
   const first = values['agent-cmd'];
   return [
     first === undefined ? { name: 'ours', command: ours } : { name: 'other', command: first },
-    ...(values.vs === undefined ? [] : [{ name: first === undefined ? 'other' : 'versus', command: values.vs }]),
+    ...(values.vs === undefined
+      ? []
+      : [{ name: first === undefined ? 'other' : 'versus', command: versus(values.vs) }]),
   ];
+}
+
+function versus(command: string): string {
+  if (command !== 'upstream') return command;
+  const reason = whyNoUpstream();
+  if (reason) throw new Error(`--vs upstream: ${reason}`);
+  return upstreamAgentCommand;
 }
 
 const ownProgram = path.resolve('.build/bench/virt-handler.mjs');
@@ -121,6 +133,24 @@ const ownProgram = path.resolve('.build/bench/virt-handler.mjs');
 function stage(name: string): StageOptions {
   const logFile = values.logs === undefined ? undefined : path.join(values.logs, `${name}.log`);
   return { api: apiKind(), program: ownProgram, logFile };
+}
+
+async function agents(): Promise<unknown> {
+  const unknown = values.only?.filter((name) => !agentScenes.some((scene) => scene === name)) ?? [];
+  if (unknown.length > 0) throw new Error(`--only ${unknown.join(', ')}: ${agentScenes.join(', ')}`);
+  const report = await agentBench({
+    programs: programs(),
+    scenes: agentScenes.filter((scene) => values.only?.includes(scene) ?? true),
+    ...{ runs: wholeNumber('runs', 1), vms: wholeNumber('vms', 1), seed: wholeNumber('seed', 0) },
+    idleSeconds: values['idle-seconds'] === undefined ? 30 : wholeNumber('idle-seconds', 1),
+    ...{ api: apiKind(), asServiceAccount: values['service-account'], logsDir: values.logs, say },
+  });
+  const [first, second] = report.programs;
+  const figures: readonly Figure[] = first?.figures ?? [];
+  const shown = first && second ? comparison([first.name, second.name], figures, second.figures) : table(figures);
+  console.log(`\n${shown}\n`);
+  const measured = report.programs.map((program) => ({ ...program, figures: withSpread(program.figures) }));
+  return { programs: measured };
 }
 
 async function boot(): Promise<unknown> {
@@ -175,7 +205,10 @@ async function scrape(): Promise<unknown> {
 }
 
 async function idle(): Promise<unknown> {
-  const counts = { runs: wholeNumber('runs', 1), seconds: wholeNumber('idle-seconds', 1) };
+  const counts = {
+    runs: wholeNumber('runs', 1),
+    seconds: values['idle-seconds'] === undefined ? 120 : wholeNumber('idle-seconds', 1),
+  };
   const report = await idleBench({ programs: programs(), ...counts, api: apiKind(), say });
   for (const { name, figures } of report.programs) console.log(`\n${name}\n${table(figures)}\n`);
   return {
@@ -278,6 +311,7 @@ async function parity(): Promise<unknown> {
 }
 
 const run: Readonly<Record<BenchName, () => Promise<unknown>>> = {
+  agent: agents,
   boot,
   burst,
   console: consoles,

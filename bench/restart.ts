@@ -7,6 +7,8 @@ import type { ApiUnderLoad } from './api-under-load.ts';
 import type { RequestCounts } from './audit-log.ts';
 
 export interface RestartResult {
+  /** From SIGTERM to the end of the process. */
+  readonly stopMs: number;
   /** From the command to the last launcher that can report to the new agent. */
   readonly adoptedMs: number;
   readonly heartbeatMs: number;
@@ -29,7 +31,9 @@ export async function measureRestart(
 ): Promise<RestartResult> {
   const reports = await fleet.report();
   const silent = reports.slice(0, hung).map(({ podUid }) => podUid);
+  const signalMs = performance.now();
   await agent.stop();
+  const stopMs = performance.now() - signalMs;
   await fleet.hang(silent);
   api.requests();
   const wallMs = Date.now();
@@ -42,6 +46,7 @@ export async function measureRestart(
   await sleep(settleMs);
   const { items } = await api.admin.list<VirtualMachineInstance>(resources.virtualMachineInstances, { namespace });
   const result = {
+    stopMs,
     adoptedMs: Math.max(...made) - wallMs,
     heartbeatMs,
     notAdopted: made.filter((atMs) => atMs < wallMs).length,
