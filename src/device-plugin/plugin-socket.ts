@@ -69,7 +69,7 @@ export class PluginSocket {
     return this.#identity !== undefined && entryIdentity(this.path) === this.#identity;
   }
 
-  /** Gives those who are connected up to `graceMs` to read what was sent and hang up. */
+  /** Those who are connected get what was sent, and are told to hang up; what is left of them after `graceMs` is cut. */
   async close(graceMs = 0): Promise<void> {
     if (graceMs > 0) await this.#hungUp(graceMs);
     await this.#listener.close();
@@ -81,6 +81,8 @@ export class PluginSocket {
     const late = new Promise<void>((resolve) => {
       timer = setTimeout(resolve, graceMs);
     });
+    // GOAWAY, and the end of each connection whose streams have ended: nobody has to hang up by himself.
+    this.#server.tryShutdown(() => undefined);
     const closed = [...this.#connections].map(
       (connection) => new Promise<void>((resolve) => connection.once('close', () => resolve())),
     );

@@ -143,6 +143,22 @@ describe('a device plugin and its kubelet', () => {
     addPlugin();
     await isListed('a Healthy', 'b Unhealthy');
   });
+
+  it('is not waited for when it keeps its connection after the last list', async () => {
+    kubelet.options.keepsConnections = true;
+    await kubelet.start();
+    const tookMs: number[] = [];
+    for (let time = 1; time <= 3; time++) {
+      const handle = addPlugin();
+      await isListed('a Healthy', 'b Unhealthy');
+      const beforeMs = performance.now();
+      await handle.remove();
+      tookMs.push(performance.now() - beforeMs);
+      assert.deepEqual(kubelet.lists(resource).at(-1), []);
+    }
+    // The grace of one that does not answer is a second.
+    assert.ok(Math.min(...tookMs) < 500, `${tookMs.map(Math.round)} ms`);
+  });
 });
 
 describe('a kubelet that comes and goes', () => {
