@@ -8,7 +8,7 @@ import type { AgentFigures, NotReady } from './serve/metrics/index.ts';
 interface Sources {
   readonly parts: Parts;
   readonly loop: AgentFigures['queue'] & { readonly crashLoops: { keys(): readonly unknown[] } };
-  readonly loopDelay: LoopDelay;
+  readonly loopDelay: Pick<LoopDelay, 'read' | 'totals'>;
   readonly nodeHealth: () => NodeHealth;
   readonly phase: () => AgentState['phase'];
   readonly migrationProxies: AgentFigures['migrationProxies'];

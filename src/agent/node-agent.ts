@@ -93,9 +93,9 @@ export class NodeAgent {
     });
     const ports = portsOf(parts, options, deps);
     this.#migrationProxies = ports.migrationProxies;
-    this.dispatcher = makeDispatcher(ports, { log, observer: meters.loop }, this.#world);
-    this.#nodeServices = makeNodeServices(options, parts, { ...deps, architecture: deps.host.architecture }, log);
     this.#loopDelay = measureLoopDelay();
+    this.dispatcher = makeDispatcher(ports, { log, observer: this.#observerOf(meters) }, this.#world);
+    this.#nodeServices = makeNodeServices(options, parts, { ...deps, architecture: deps.host.architecture }, log);
     const forgotten = new OrphanedLaunchers(options, { ...ports, ghosts: parts.domains.ghostRecords, log });
     const why = this.#createExplainService(parts);
     const components = [
@@ -140,6 +140,17 @@ export class NodeAgent {
       this.#eventClient.close();
       this.#beatClient.close();
     }
+  }
+
+  /** A key that comes in also has the event loop looked at. */
+  #observerOf({ loop }: Meters): Meters['loop'] {
+    return {
+      ...loop,
+      added: () => {
+        this.#loopDelay.workCame();
+        loop.added();
+      },
+    };
   }
 
   async #drain(): Promise<void> {

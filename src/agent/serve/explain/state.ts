@@ -1,10 +1,10 @@
 import { readdir } from 'node:fs/promises';
-import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { type AgentState, type DomainView, type ExplainSeen, explainApiVersion, type Key } from '../../../api/index.ts';
 import type { Clock } from '../../../base/index.ts';
 import type { CrashLoopBackoff, ExplainSource, QueueCounts } from '../../../reconcile/index.ts';
 import type { MigrationProxies, ProxyFigures } from '../../migration-proxy/ports.ts';
 import type { ClusterSettings, NodeHealth } from '../../node/ports.ts';
+import type { LoopDelay } from './loop-delay.ts';
 
 export interface InformerState {
   readonly name: string;
@@ -34,7 +34,7 @@ export interface StateDeps {
   readonly consoles: () => AgentState['consoles'];
   readonly phase: () => AgentState['phase'];
   readonly clock: Clock;
-  readonly loopDelay: LoopDelay;
+  readonly loopDelay: Pick<LoopDelay, 'read'>;
 }
 
 const listLimit = 100;
@@ -151,36 +151,5 @@ async function processFigures() {
     cpuSeconds: { user: user / 1e6, system: system / 1e6 },
     resources,
     openFiles: (await readdir('/proc/self/fd').catch(() => [])).length,
-  };
-}
-
-/** How late timers are, from a sampler outside the event loop. */
-export interface LoopDelay {
-  read(): AgentState['eventLoopDelayMs'];
-  /** Since the start: looks at the clock, and how late they were together. */
-  totals(): { readonly count: number; readonly lateMs: number };
-  stop(): void;
-}
-
-/** Finer costs more than the whole idle agent otherwise: 0.2 % of a core at 20 ms. */
-const resolutionMs = 50;
-
-export function measureLoopDelay(): LoopDelay {
-  const histogram = monitorEventLoopDelay({ resolution: resolutionMs });
-  histogram.enable();
-  const ms = (nanoseconds: number) => {
-    const late = nanoseconds / 1e6 - resolutionMs;
-    return Number.isFinite(late) ? Math.max(0, Math.round(late * 100) / 100) : 0;
-  };
-  return {
-    read: () => ({
-      p50: ms(histogram.percentile(50)),
-      p95: ms(histogram.percentile(95)),
-      p99: ms(histogram.percentile(99)),
-      max: ms(histogram.max),
-      mean: ms(histogram.mean),
-    }),
-    totals: () => ({ count: histogram.count, lateMs: histogram.count * ms(histogram.mean) }),
-    stop: () => void histogram.disable(),
   };
 }

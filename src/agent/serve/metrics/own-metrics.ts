@@ -195,7 +195,11 @@ export class OwnMetrics {
       'Lateness of all looks together.',
       () => loopDelay.totals().lateMs / 1e3,
     );
-    this.#counter('event_loop_looks_total', 'Looks at how late the event loop is.', () => loopDelay.totals().count);
+    this.#counter(
+      'event_loop_looks_total',
+      'Looks at how late the event loop is: every 50 ms while it works, every 5 s while it does not.',
+      () => loopDelay.totals().count,
+    );
   }
 
   #counter(name: string, help: string, read: () => number): void {
