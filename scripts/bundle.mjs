@@ -16,6 +16,8 @@ const shipped = {
   legalComments: 'none',
   // What is native or read from disk at run time stays outside the bundle.
   external: ['koffi', 'classic-level'],
+  // What `ws` looks for to take masks off frames faster.
+  alias: { bufferutil: './src/console/frame-masks.ts' },
   // CommonJS dependencies inside an ES module bundle still call require().
   banner: {
     js: "import { createRequire as __createRequire } from 'node:module';\nconst require = __createRequire(import.meta.url);",
@@ -67,6 +69,21 @@ export async function bundleAsProgram(source, outfile) {
 
 async function buildProgram(source, outfile) {
   await build({ ...shipped, entryPoints: [source], outfile });
+}
+
+/**
+ * What is in the bundle of a source, as paths in the repository.
+ * @param {string} source
+ */
+export async function sourcesInBundle(source) {
+  const { metafile } = await build({
+    ...shipped,
+    entryPoints: [source],
+    outfile: 'none.mjs',
+    write: false,
+    metafile: true,
+  });
+  return Object.keys(metafile.inputs);
 }
 
 /** Many files of tests in a run need the same program: the first one builds it. */
