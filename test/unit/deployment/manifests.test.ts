@@ -41,6 +41,17 @@ function options() {
 }
 
 suite('the DaemonSet', () => {
+  test('keeps compiled code in the agent\'s own folder, which outlives the pod and which only root writes', () => {
+    const cache = container.env.find(({ name }: { name: string }) => name === 'NODE_COMPILE_CACHE')?.value;
+    const { parsed } = options();
+    assert.equal(path.dirname(cache), parsed.privateDir);
+    const mount = mountOf(cache);
+    assert.notEqual(mount.readOnly, true);
+    const volume = pod.volumes.find(({ name }: { name: string }) => name === mount.name);
+    // Made by the kubelet, for root: 0755.
+    assert.equal(volume.hostPath.type, 'DirectoryOrCreate');
+  });
+
   test('starts the program with arguments that it takes, and names its node and its address', () => {
     const { parsed } = options();
     assert.deepEqual([parsed.nodeName, parsed.podIp], ['node1', '10.0.0.1']);
