@@ -2,7 +2,6 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { cpus, totalmem } from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
-import { upstreamAgentCommand, whyNoUpstream } from '../scripts/upstream-parts.mjs';
 import { type Loss, losses } from '../test/fixtures/migration-loss.ts';
 import { agentBench, agentScenes } from './agent-bench.ts';
 import type { AgentProgram } from './agent-under-test.ts';
@@ -115,17 +114,8 @@ function programs(): AgentProgram[] {
   const first = values['agent-cmd'];
   return [
     first === undefined ? { name: 'ours', command: ours } : { name: 'other', command: first },
-    ...(values.vs === undefined
-      ? []
-      : [{ name: first === undefined ? 'other' : 'versus', command: versus(values.vs) }]),
+    ...(values.vs === undefined ? [] : [{ name: first === undefined ? 'other' : 'versus', command: values.vs }]),
   ];
-}
-
-function versus(command: string): string {
-  if (command !== 'upstream') return command;
-  const reason = whyNoUpstream();
-  if (reason) throw new Error(`--vs upstream: ${reason}`);
-  return upstreamAgentCommand;
 }
 
 const ownProgram = path.resolve('.build/bench/virt-handler.mjs');

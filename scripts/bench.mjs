@@ -1,10 +1,11 @@
-// Bundles bench/ and the agent, and runs it: node scripts/bench.mjs [boot] [burst] [console] [migration] [soak] [starts] [options], see docs/bench.md
+// Bundles bench/ and the agent, and runs it: node scripts/bench.mjs [agent] [boot] [burst] [console] [migration] [soak] [starts] [options], see docs/bench.md
 import { spawn } from 'node:child_process';
 import { mkdtempSync, realpathSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { endRemains } from './bench-remains.mjs';
 import { bundleForRepository, bundlePrograms } from './bundle.mjs';
+import { upstreamAgentCommand, whyNoUpstream } from './upstream-parts.mjs';
 
 await bundleForRepository(['bench/main.ts'], '.build/bench', 'bench');
 // As it is shipped, from today's sources.
@@ -13,11 +14,21 @@ await bundlePrograms(['virt-handler'], '.build/bench', { extension: '.mjs', sour
 
 // A process group and a directory of its own: however it ends, no API server, launcher, agent, proxy or node outlives it. Short for sockets' sake.
 const directory = realpathSync(mkdtempSync(path.join(tmpdir(), 'b-')));
-const bench = spawn(process.execPath, ['--enable-source-maps', '.build/bench/main.mjs', ...process.argv.slice(2)], {
+const bench = spawn(process.execPath, ['--enable-source-maps', '.build/bench/main.mjs', ...programArguments()], {
   stdio: 'inherit',
   detached: true,
   env: { ...process.env, TMPDIR: directory },
 });
+
+/** `--vs upstream` is the agent that `npm run test:upstream` builds. */
+function programArguments() {
+  const given = process.argv.slice(2);
+  const at = given.findIndex((word, index) => word === 'upstream' && given[index - 1] === '--vs');
+  if (at < 0) return given;
+  const reason = whyNoUpstream();
+  if (reason) throw new Error(`--vs upstream: ${reason}`);
+  return given.with(at, upstreamAgentCommand);
+}
 
 const ended = new Promise((resolve) => bench.once('exit', (code, signal) => resolve(code ?? signal)));
 const signals = /** @type {const} */ (['SIGINT', 'SIGTERM', 'SIGHUP']);
