@@ -41,7 +41,7 @@ function options() {
 }
 
 suite('the DaemonSet', () => {
-  test('keeps compiled code in the agent\'s own folder, which outlives the pod and which only root writes', () => {
+  test("keeps compiled code in the agent's own folder, which outlives the pod and which only root writes", () => {
     const cache = container.env.find(({ name }: { name: string }) => name === 'NODE_COMPILE_CACHE')?.value;
     const { parsed } = options();
     assert.equal(path.dirname(cache), parsed.privateDir);
