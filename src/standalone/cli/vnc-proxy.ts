@@ -3,7 +3,7 @@ import { pipeline } from 'node:stream/promises';
 import { createWebSocketStream, type WebSocket } from 'ws';
 import { errorCode, errorMessage } from '../../base/index.ts';
 import { NodeError } from '../errors.ts';
-import { peerOwner } from '../tcp-owner.ts';
+import { peerOwner } from '../socket-tables.ts';
 
 export interface VncProxyDeps {
   /** A new stream to the screen for each viewer. */

@@ -1,11 +1,10 @@
-import { readFile } from 'node:fs/promises';
 import { type EndpointSlice, type Endpoints, type Pod, resources, type Service } from '../../api/index.ts';
 import { type Clock, type Component, type Logger, sameJson, systemClock } from '../../base/index.ts';
 import { EventRecorder, Informer, isKubeError, type KubeClient } from '../../kube/index.ts';
 import { SingleReconciler } from '../../reconcile/index.ts';
 import type { PodNetwork } from '../pod-network/index.ts';
+import { takenPorts } from '../socket-tables.ts';
 import { isSliceOf, writeSlices } from './endpoint-slices.ts';
-import { listeningPorts } from './listening-ports.ts';
 import { type PlannedService, planServices, type ServicePlan } from './plan.ts';
 
 export interface NodeServicesDeps {
@@ -13,8 +12,6 @@ export interface NodeServicesDeps {
   readonly network: Pick<PodNetwork, 'serviceRange' | 'publish'>;
   readonly log: Logger;
   readonly clock?: Clock;
-  /** Texts of /proc/net/tcp, tcp6, udp and udp6. */
-  readonly readSockets?: () => Promise<readonly { readonly protocol: 'tcp' | 'udp'; readonly text: string }[]>;
 }
 
 /** Programs of the machine come and go without a word. */
@@ -39,7 +36,7 @@ export class NodeServices implements Component {
 
   constructor(deps: NodeServicesDeps) {
     const { client, log } = deps;
-    this.#deps = { clock: systemClock, readSockets, ...deps };
+    this.#deps = { clock: systemClock, ...deps };
     const { clock } = this.#deps;
     this.#services = new Informer({ type: resources.services }, { client, log, clock });
     this.#pods = new Informer({ type: resources.pods }, { client, log, clock });
@@ -75,7 +72,7 @@ export class NodeServices implements Component {
 
   async #reconcile(signal: AbortSignal) {
     const { network } = this.#deps;
-    const taken = listeningPorts(await this.#deps.readSockets());
+    const taken = await takenPorts();
     const plan = planServices({
       services: this.#services.list(),
       pods: this.#pods.list(),
@@ -130,13 +127,4 @@ export class NodeServices implements Component {
 /** Its own watch says what has become of it. */
 function unlessOutdated(error: unknown): void {
   if (!isKubeError(error, 'CONFLICT', 'NOT_FOUND', 'ALREADY_EXISTS')) throw error;
-}
-
-async function readSockets() {
-  const files = (['tcp', 'udp'] as const).flatMap((protocol) =>
-    ['', '6'].map((family) => ({ protocol, file: `/proc/net/${protocol}${family}` })),
-  );
-  return Promise.all(
-    files.map(async ({ protocol, file }) => ({ protocol, text: await readFile(file, 'latin1').catch(() => '') })),
-  );
 }

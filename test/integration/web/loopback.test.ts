@@ -5,8 +5,8 @@ import { type AddressInfo, createServer, type Server } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { afterEach, describe, test } from 'node:test';
 import { loopbackHosts } from '../../../src/http/index.ts';
+import { portOwner } from '../../../src/standalone/socket-tables.ts';
 import { freePort } from '../../../src/standalone/supervisor/free-port.ts';
-import { portOwner } from '../../../src/standalone/tcp-owner.ts';
 import { WebSite } from '../../fixtures/web-site.ts';
 
 const hasIpv6 = Object.values(networkInterfaces()).some((all) => all?.some(({ address }) => address === '::1'));

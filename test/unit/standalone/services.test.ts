@@ -3,7 +3,6 @@ import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import type { Pod, Service } from '../../../src/api/index.ts';
 import type { ServiceFacts } from '../../../src/standalone/services/facts.ts';
-import { listeningPorts } from '../../../src/standalone/services/listening-ports.ts';
 import { planServices } from '../../../src/standalone/services/plan.ts';
 
 const range = { address: '10.77.0.0', prefix: 24 };
@@ -217,24 +216,4 @@ describe('Services of the standalone node', () => {
       }),
     );
   });
-});
-
-test('ports that programs of the machine have on the loopback address', () => {
-  const head = '  sl  local_address rem_address   st';
-  const row = (local: string, state: string) => `   0: ${local} 00000000:0000 ${state} 00000000:00000000`;
-  const tcp = [
-    head,
-    row('0100007F:7580', '0A'),
-    row('00000000:7581', '0A'),
-    row('0100007F:7582', '01'),
-    row('0200000A:7583', '0A'),
-  ];
-  const tcp6 = [row('00000000000000000000000000000000:7584', '0A'), row('0000000000000000FFFF00000100007F:7585', '0A')];
-  const found = listeningPorts([
-    { protocol: 'tcp', text: tcp.join('\n') },
-    { protocol: 'tcp', text: tcp6.join('\n') },
-    { protocol: 'udp', text: row('00000000:7586', '07') },
-  ]);
-  assert.deepEqual([...found.tcp], [30_080, 30_081, 30_084, 30_085]);
-  assert.deepEqual([...found.udp], [30_086]);
 });

@@ -2,7 +2,14 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { test } from 'node:test';
-import { clientUid, listenerUid, peerOwner, portOwner } from '../../../src/standalone/tcp-owner.ts';
+import {
+  clientUid,
+  listenerUid,
+  listeningPorts,
+  peerOwner,
+  portOwner,
+  takenPorts,
+} from '../../../src/standalone/socket-tables.ts';
 
 const table = `  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
    0: 0100007F:24A4 0100007F:B892 01 00000000:00000000 00:00000000 00000000     7        0 11 1 00000000e84ce198
@@ -81,3 +88,27 @@ for (const host of ['127.0.0.1', '::ffff:127.0.0.1']) {
     server.close();
   });
 }
+
+test('ports that programs of the machine have on the loopback addresses', () => {
+  const row = (local: string, state: string) => `   0: ${local} 00000000:0000 ${state} 0:0 0:0 0 0 0 1`;
+  const tcp = [
+    '  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid',
+    ...[row('0100007F:7580', '0A'), row('00000000:7581', '0A'), row('0500007F:7586', '0A')],
+    ...[row('0100007F:7582', '01'), row('0200000A:7583', '0A'), row('7F00:7587', '0A')],
+    row('00000000000000000000000000000000:7584', '0A'),
+    row('0000000000000000FFFF00000100007F:7585', '0A'),
+  ].join('\n');
+  const reached = [30_080, 30_081, 30_086, 30_084, 30_085];
+  assert.deepEqual([...listeningPorts('tcp', tcp, 'LE')], reached);
+  assert.deepEqual([...listeningPorts('tcp', bigEndian(tcp), 'BE')], reached);
+  assert.deepEqual([...listeningPorts('udp', row('00000000:7586', '07'), 'LE')], [30_086]);
+});
+
+test('the machine is asked for its ports', async () => {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  assert.ok((await takenPorts()).tcp.has(port));
+  await new Promise((resolve) => server.close(resolve));
+  assert.ok(!(await takenPorts()).tcp.has(port));
+});
