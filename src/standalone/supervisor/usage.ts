@@ -4,7 +4,7 @@ import type { Usage, UsageSample, UsageSource } from '../../apiserver/index.ts';
 import { sleep } from '../../base/index.ts';
 import { type ProcessStat, readProcessStat } from '../../host/index.ts';
 import { readIfThere } from '../files.ts';
-import { parseIdentity } from '../process-identity.ts';
+import { type ProcessIdentity, parseIdentity } from '../process-identity.ts';
 
 /** Both are the same on every Linux that Node.js runs on. */
 const ticksPerSecond = 100;
@@ -71,25 +71,27 @@ export class ProcUsage implements UsageSource {
   }
 
   /** Process 1 of each pod, by its UID. */
-  async #roots(): Promise<Map<string, number>> {
-    const roots = new Map<string, number>();
+  async #roots(): Promise<Map<string, ProcessIdentity>> {
+    const roots = new Map<string, ProcessIdentity>();
     for (const dir of this.#podsDirs) {
       for (const uid of await readdir(dir).catch(() => [])) {
-        const pid = parseIdentity((await readIfThere(path.join(dir, uid, 'sandbox', 'pid1'))) ?? '')?.pid;
-        if (pid !== undefined) roots.set(uid, pid);
+        const identity = parseIdentity((await readIfThere(path.join(dir, uid, 'sandbox', 'pid1'))) ?? '');
+        if (identity) roots.set(uid, identity);
       }
     }
     return roots;
   }
 }
 
-function sampleOf(before: Look, after: Look, roots: ReadonlyMap<string, number>): UsageSample {
+function sampleOf(before: Look, after: Look, roots: ReadonlyMap<string, ProcessIdentity>): UsageSample {
   const windowMs = Math.round(after.atMs - before.atMs);
   const nanocores = (ticks: number) => (Math.max(0, ticks) / ticksPerSecond / (windowMs / 1000)) * 1e9;
   const children = new Map<number, number[]>();
   for (const [pid, { parent }] of after.processes) children.set(parent, [...(children.get(parent) ?? []), pid]);
-  const usageOf = (root: number): Usage | undefined => {
-    const family = [root];
+  const usageOf = (root: ProcessIdentity): Usage | undefined => {
+    // Another process may have its pid by now.
+    if (after.processes.get(root.pid)?.startTicks !== root.startTicks) return undefined;
+    const family = [root.pid];
     for (const pid of family) family.push(...(children.get(pid) ?? []));
     let [ticks, pages] = [0, 0];
     for (const pid of family) {
@@ -97,7 +99,7 @@ function sampleOf(before: Look, after: Look, roots: ReadonlyMap<string, number>)
       ticks += (now?.cpuTicks ?? 0) - (then?.startTicks === now?.startTicks ? (then?.cpuTicks ?? 0) : 0);
       pages += now?.residentPages ?? 0;
     }
-    return after.processes.has(root) ? { cpuNanocores: nanocores(ticks), memoryBytes: pages * pageBytes } : undefined;
+    return { cpuNanocores: nanocores(ticks), memoryBytes: pages * pageBytes };
   };
   const pods = new Map<string, Usage>();
   for (const [uid, root] of roots) {

@@ -31,7 +31,7 @@ describe('kubectl top', () => {
     const allocatable = { cpu: '64', memory: '1Ti' };
     await api.controller.post('/api/v1/nodes', { metadata: { name: 'node1' }, status: { allocatable } });
     family = spawn(process.execPath, ['-e', busyFamily], { stdio: 'ignore' });
-    for (const name of ['busy', 'never-started']) {
+    for (const name of ['busy', 'never-started', 'before-it']) {
       const { body } = await api.controller.post('/api/v1/namespaces/default/pods', {
         metadata: { name, labels: { 'kubevirt.io': 'virt-launcher', vm: name } },
         spec: { containers: [{ name: 'compute', image: 'none' }] },
@@ -40,7 +40,10 @@ describe('kubectl top', () => {
       assert.ok(identity);
       const dir = path.join(pods, body.metadata.uid, 'sandbox');
       await mkdir(dir, { recursive: true });
-      await writeFile(path.join(dir, 'pid1'), name === 'busy' ? formatIdentity(identity) : 'torn');
+      // Its pid is another process's by now.
+      const earlier = formatIdentity({ ...identity, startTicks: '1' });
+      const written = { busy: formatIdentity(identity), 'before-it': earlier }[name] ?? 'torn';
+      await writeFile(path.join(dir, 'pid1'), written);
     }
   });
   after(async () => {
