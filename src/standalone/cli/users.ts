@@ -1,5 +1,6 @@
+import { rename, rm } from 'node:fs/promises';
 import { kubeconfigText } from '../../apiserver/index.ts';
-import { isRecord, sleep } from '../../base/index.ts';
+import { errorMessage, isRecord, sleep } from '../../base/index.ts';
 import { isKubeError, type KubeClient, loadKubeAccess } from '../../kube/index.ts';
 import { NodeError } from '../errors.ts';
 import { readIfThere, writeFileAtomic } from '../files.ts';
@@ -53,17 +54,35 @@ export async function addUser(paths: NodePaths, wish: UserWish, now: Date): Prom
     const accounts = new UserAccounts(paths.usersDir);
     const isOld = (await accounts.list()).records.some((record) => record.user === user);
     const { record, token } = newUser(user, { readOnly, ...(namespace && { namespace }) }, { now, lastsMs });
-    await accounts.put(record);
-    await untilKnown(client, user, true);
     const text = kubeconfigText({ server, ca: ca?.toString(), user, token, namespace: namespace ?? 'default' });
+    const file = output === undefined ? undefined : await draftOf(output, text);
+    try {
+      await accounts.put(record);
+      await untilKnown(client, user, true);
+      await file?.keep();
+    } catch (error) {
+      await file?.discard();
+      throw error;
+    }
     const old = isOld ? '; its token of before is worth nothing now' : '';
     const said = `${user} may ${rightsText(record)}${old}; to end that: virt-node kubeconfig --user ${user} --revoke`;
-    if (output === undefined) return { kubeconfig: text, said };
-    await writeFileAtomic(output, text, 0o600);
+    if (!file) return { kubeconfig: text, said };
     return { said: `${output} is written, with a token in it. ${said}` };
   } finally {
     client.close();
   }
+}
+
+/** Written before the token of before is worth nothing: a file that cannot be takes nobody's right away. Throws NodeError NO_PERMISSION. */
+async function draftOf(output: string, text: string) {
+  const draft = `${output}.new`;
+  try {
+    await writeFileAtomic(draft, text, 0o600);
+  } catch (cause) {
+    const why = `${output} cannot be written (${errorMessage(cause)}): nothing was changed, choose another file`;
+    throw new NodeError('NO_PERMISSION', why, { cause });
+  }
+  return { keep: () => rename(draft, output), discard: () => rm(draft, { force: true }) };
 }
 
 /** Also while the node does not run. Throws NodeError. */

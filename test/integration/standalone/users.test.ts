@@ -57,6 +57,15 @@ describe('ordinary users of the node’s API', () => {
     await rm(paths.stateDir, { recursive: true, force: true });
   });
 
+  test('a file that cannot be written takes no old token away, and makes no user', async () => {
+    const { client } = await add('gina');
+    const output = path.join(fileOf('gina'), 'below-a-file');
+    await assert.rejects(add('gina', { output }), { code: 'NO_PERMISSION', message: /nothing was changed/ });
+    assert.equal((await client.get(vmsOf('team-a'))).status, 200);
+    await assert.rejects(add('hans', { output }), { code: 'NO_PERMISSION' });
+    assert.ok(!(await readdir(paths.usersDir)).includes('hans.json'));
+  });
+
   test('a user of one namespace makes VMs there, and sees nothing of another', async () => {
     const { client, said } = await add('anna', { namespace: 'team-a' });
     assert.match(said, /anna may make and use VMs in the namespace team-a only/);
