@@ -119,7 +119,7 @@ async function waitingFor({ namespace, name, stateDir, labels }: ExplainQuestion
   return explainWaiting(nodePaths(stateDir), { namespace, name }, now);
 }
 
-/** A VM that has moved is known to both nodes. Of several nodes the answers are a list in JSON. */
+/** A VM that has moved is known to both nodes. */
 async function askAll(question: ExplainQuestion, agents: readonly { readonly socket: string }[]): Promise<Told[]> {
   const asking = agents.map(async ({ socket }) => ({ socket, answer: await ask({ ...question, socket }) }));
   const asked = await Promise.allSettled(asking);
@@ -132,10 +132,11 @@ async function askAll(question: ExplainQuestion, agents: readonly { readonly soc
   return [...answers, ...unasked.map((answer) => ({ socket: question.socket, answer }))];
 }
 
+/** In JSON the answers of several nodes are a list, and so are what is over and what becomes of the VM now. */
 function shownAll({ output, name }: ExplainQuestion, told: readonly Told[], isOne: boolean, paint: Paint): string {
   if (output !== 'text') {
     const answers = told.flatMap(({ answer }) => (answer instanceof NodeError ? [] : [answer]));
-    return documentText(output, isOne ? answers[0] : answers);
+    return documentText(output, isOne && answers.length === 1 ? answers[0] : answers);
   }
   const texts = told.map(({ socket, answer }) => {
     const lines = answer instanceof NodeError ? [answer.message] : linesOf(answer, socket, name);

@@ -4,7 +4,7 @@ import { createServer, type Server } from 'node:http';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { controllerExplainApiVersion } from '../../../src/api/index.ts';
+import { controllerExplainApiVersion, explainApiVersion } from '../../../src/api/index.ts';
 import { silentLogger } from '../../../src/base/index.ts';
 import { dynamicWords } from '../../../src/standalone/cli/completion.ts';
 import {
@@ -148,6 +148,20 @@ describe('answers of the command line about VMs that are on no node', () => {
       await explain('wants-disk'),
       /decided +A claim is waited for\. \(VirtualMachine, rule claim-awaited; next: /,
     );
+  });
+
+  test('what the agent knows is over and what keeps the VM now are both told, in json, too', async (t) => {
+    const over = { apiVersion: explainApiVersion, kind: 'Why', at, namespace: 'default', name: 'halted', goneAt: at };
+    const agent = createServer((_request, response) => response.end(JSON.stringify({ ...over, decisions: [] })));
+    await mkdir(path.dirname(paths.agentSocket), { recursive: true });
+    await new Promise<void>((resolve) => agent.listen(paths.agentSocket, resolve));
+    t.after(() => agent.close());
+    const told = JSON.parse(await explain('halted', '-o', 'json'));
+    assert.deepEqual(
+      told.map(({ kind }: { kind: string }) => kind),
+      ['Why', 'Waiting'],
+    );
+    assert.equal(told[1].rule, 'halted');
   });
 
   test('a name that there is not is answered with the one that was meant, or where it is', async () => {
