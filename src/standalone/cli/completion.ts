@@ -3,6 +3,7 @@ import type { KubeClient } from '../../kube/index.ts';
 import type { NodePaths } from '../paths.ts';
 import { UserAccounts } from '../supervisor/index.ts';
 import { connectToNode } from './find-vmi.ts';
+import { shortToggles, toggles } from './flags.ts';
 
 export const shells = ['bash', 'zsh', 'fish'] as const;
 export type Shell = (typeof shells)[number];
@@ -23,7 +24,10 @@ const values: Readonly<Record<string, Wanted['kind']>> = {
   '--to': 'nodes',
   '--user': 'users',
 };
-const alone: ReadonlySet<string> = new Set(['--view', '--take', '--force', '--no-wait', '--labels', '--no-color']);
+/** Flags that no value follows. */
+const alone: ReadonlySet<string> = new Set(
+  [...toggles, ...['help', 'version']].flatMap((name) => [`--${name}`, ...(shortToggles[name] ?? [])]),
+);
 
 /** `words`: what stands before the cursor, without the program; the last one is what is being written, maybe empty. */
 export function wantedAt(given: readonly string[]): Wanted {

@@ -162,15 +162,18 @@ export const explainFlags = {
   },
 } as const;
 
+const onOrOff: readonly (readonly [string, Options])[] = Object.entries<Options>({
+  ...{ ...commonFlags, ...upFlags, ...stopFlags, ...accessFlags, ...rebootFlags, ...migrateFlags, ...explainFlags },
+  ...{ ...listFlags, ...urlFlags, ...kubeconfigFlags },
+  ...{ ...imageAddFlags, ...imageListFlags, ...imageRemoveFlags, ...scpFlags },
+}).filter(([, flag]) => flag.type === 'boolean');
+
 /** Names of all flags that are on or off: yargs takes `--keep-vms=maybe` for "off". */
-export const toggles: ReadonlySet<string> = new Set(
-  Object.entries({
-    ...{ ...commonFlags, ...upFlags, ...stopFlags, ...accessFlags, ...rebootFlags, ...migrateFlags, ...explainFlags },
-    ...{ ...listFlags, ...urlFlags, ...kubeconfigFlags },
-    ...{ ...imageAddFlags, ...imageListFlags, ...imageRemoveFlags, ...scpFlags },
-  })
-    .filter(([, flag]) => flag.type === 'boolean')
-    .map(([name]) => name),
+export const toggles: ReadonlySet<string> = new Set(onOrOff.map(([name]) => name));
+
+/** `-A` and the like, by those names. */
+export const shortToggles: Readonly<Record<string, readonly string[]>> = Object.fromEntries(
+  onOrOff.map(([name, { alias }]) => [name, typeof alias === 'string' ? [`-${alias}`] : []]),
 );
 
 /** An empty one would be the current directory, or none: a script's variable that is not set. */
