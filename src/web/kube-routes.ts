@@ -7,19 +7,19 @@ const types = `/apis/instancetype\\.kubevirt\\.io/v1beta1/(?:namespaces/${label}
 /** What the page asks the Kubernetes API for, by method, and no more: VMs, what they are made of, what is known of them. */
 const routes: Readonly<Record<string, readonly RegExp[]>> = {
   GET: [
-    new RegExp(`^${kubevirt}/(?:virtualmachines(?:/${name})?|virtualmachineinstances/${name})$`),
+    new RegExp(`^${kubevirt}/(?:virtualmachines|virtualmachineinstances)/${name}$`),
     new RegExp(`^${core}/(?:events|persistentvolumeclaims|pods(?:/${name}/log)?)$`),
     new RegExp(`^${types}(?:instancetypes|preferences)$`),
     /^\/api\/v1\/namespaces$/,
   ],
   POST: [new RegExp(`^${kubevirt}/virtualmachines$`), new RegExp(`^${core}/persistentvolumeclaims$`)],
   PUT: [new RegExp(`^${kubevirt}/virtualmachines/${name}$`)],
-  DELETE: [new RegExp(`^${kubevirt}/virtualmachine(?:instance)?s/${name}$`)],
+  DELETE: [new RegExp(`^${kubevirt}/virtualmachines/${name}$`)],
 };
 
 /** No `watch` and no `follow`: an answer ends. */
 const parameters: ReadonlySet<string> = new Set([
-  ...['labelSelector', 'fieldSelector', 'limit', 'dryRun', 'fieldValidation', 'propagationPolicy'],
+  ...['labelSelector', 'fieldSelector', 'dryRun', 'fieldValidation'],
   ...['container', 'tailLines', 'limitBytes'],
 ]);
 

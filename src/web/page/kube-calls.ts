@@ -22,8 +22,11 @@ export interface EventObject extends KubeObject {
   readonly involvedObject?: { readonly kind?: string; readonly name?: string };
 }
 
-/** Of a launcher pod: the name of its VMI. */
+/** Of a launcher pod: the name of its VMI; of a long one the label has a part. */
 const domainAnnotation = 'kubevirt.io/domain';
+const nameLabel = 'vmi.kubevirt.io/id';
+/** Of a label's value. */
+const maxLabelLength = 63;
 const json = 'application/json';
 const yaml = 'application/yaml';
 const logLines = 2_000;
@@ -68,7 +71,9 @@ function writeQuery(isTrial: boolean): URLSearchParams {
 
 /** Launcher pods, the youngest first. */
 export async function podsOf({ namespace, name }: Vm, signal: AbortSignal): Promise<readonly PodObject[]> {
-  const query = new URLSearchParams({ labelSelector: 'kubevirt.io=virt-launcher' });
+  const isShort = name.length <= maxLabelLength;
+  const labelSelector = isShort ? `${nameLabel}=${name}` : 'kubevirt.io=virt-launcher';
+  const query = new URLSearchParams({ labelSelector });
   const pods = await list<PodObject>(`/api/v1/namespaces/${namespace}/pods?${query}`, signal);
   const made = ({ metadata }: PodObject) => metadata.creationTimestamp ?? '';
   const own = pods.filter(({ metadata }) => metadata.annotations?.[domainAnnotation] === name);
