@@ -34,6 +34,11 @@ const causes: readonly Cause[] = [
       `spec.domain.features.hyperv.${name}: this machine cannot give a guest that: it needs hardware virtualization (KVM); remove it`,
   },
   {
+    pattern: /kernel doesn't allow setting HyperV (\w{1,40})|Hyper-V (.{1,60}?) is not supported by kernel/,
+    words: ([, setting, feature]) =>
+      `spec.domain.features.hyperv: this machine cannot give a guest ${setting ?? feature}: it needs hardware virtualization (KVM); remove what asks for it`,
+  },
+  {
     pattern: /Unknown CPU model (\S{1,60})/i,
     words: ([, model]) => `${cpu}.model: there is no CPU model ${quoted(model)} here: ${anotherCpu}`,
   },

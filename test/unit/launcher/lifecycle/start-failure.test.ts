@@ -35,6 +35,14 @@ for (const [text, words] of [
     "unsupported configuration: host doesn't support hyperv 'vapic' feature",
     /^spec\.domain\.features\.hyperv\.vapic: .*\(KVM\); remove it$/,
   ],
+  [
+    "internal error: process exited while connecting to monitor: qemu-system-x86_64: kernel doesn't allow setting HyperV VP_INDEX",
+    /^spec\.domain\.features\.hyperv: .*VP_INDEX: .*\(KVM\); remove what asks for it$/,
+  ],
+  [
+    'internal error: qemu-system-x86_64: Hyper-V synthetic interrupt controller (hv-synic) is not supported by kernel',
+    /^spec\.domain\.features\.hyperv: .*\(hv-synic\): /,
+  ],
   ['internal error: Unknown CPU model Foo', /^spec\.domain\.cpu\.model: there is no CPU model "Foo" here/],
   [
     "unsupported configuration: CPU mode 'host-passthrough' for x86_64 qemu domain on x86_64 host is not supported by hypervisor",
