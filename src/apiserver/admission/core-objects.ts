@@ -27,8 +27,24 @@ function validateImmutable(object: ApiObject, old: ApiObject | undefined): Field
     .map((name) => forbiddenField(name, text));
 }
 
+/** A key becomes the name of a file. */
+function validateKeys(object: ApiObject, members: readonly string[]): FieldError[] {
+  const seen = new Set<string>();
+  return members.flatMap((member) =>
+    Object.keys(isRecord(object[member]) ? object[member] : {}).flatMap((key) => {
+      const field = `${member}[${key}]`;
+      if (!/^[-._a-zA-Z0-9]{1,253}$/.test(key) || key.startsWith('..') || key === '.') {
+        return [invalidField(field, key, 'a valid config key has letters, digits, "-", "_" and ".", and is no path')];
+      }
+      if (seen.has(key)) return [invalidField(field, key, 'duplicate of key present in data')];
+      seen.add(key);
+      return [];
+    }),
+  );
+}
+
 export const configMapAdmission: Admission = {
-  validate: (map, { old }) => validateImmutable(map, old),
+  validate: (map, { old }) => [...validateKeys(map, ['data', 'binaryData']), ...validateImmutable(map, old)],
 };
 
 const base64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
@@ -46,7 +62,7 @@ export const secretAdmission: Admission = {
     delete secret.stringData;
   },
   validate(secret, { old }) {
-    const errors: FieldError[] = [];
+    const errors = validateKeys(secret, ['data']);
     const data = isRecord(secret.data) ? secret.data : {};
     for (const [key, value] of Object.entries(data)) {
       // The value itself is a secret: it is not repeated.

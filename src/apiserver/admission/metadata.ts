@@ -34,15 +34,13 @@ export function validateMetadata(object: ApiObject, type: ApiType): FieldError[]
   ];
 }
 
-function validateLabels(labels: unknown): FieldError[] {
+export function validateLabels(labels: unknown, field = 'metadata.labels'): FieldError[] {
   if (labels === undefined || labels === null) return [];
-  if (!isRecord(labels)) return [invalidField('metadata.labels', labels, 'must be an object')];
+  if (!isRecord(labels)) return [invalidField(field, labels, 'must be an object')];
   return Object.entries(labels).flatMap(([key, value]) => {
-    if (!isLabelKey(key)) return [invalidField('metadata.labels', key, 'is no label key')];
+    if (!isLabelKey(key)) return [invalidField(field, key, 'is no label key')];
     if (typeof value === 'string' && isLabelValue(value)) return [];
-    return [
-      invalidField('metadata.labels', value, `the value of "${key}" must be a label value of at most 63 characters`),
-    ];
+    return [invalidField(field, value, `the value of "${key}" must be a label value of at most 63 characters`)];
   });
 }
 

@@ -1,5 +1,6 @@
+import { isIP } from 'node:net';
 import { duplicateField, type FieldError, invalidField, requiredField, unsupportedField } from '../errors.ts';
-import { type ApiObject, at, objectsAt, textAt } from '../object.ts';
+import { type ApiObject, objectsAt, textAt } from '../object.ts';
 import { nameProblem } from './metadata.ts';
 
 const types = ['ClusterIP', 'ExternalName', 'LoadBalancer', 'NodePort'];
@@ -9,8 +10,12 @@ const protocols = ['SCTP', 'TCP', 'UDP'];
 export function validateService(service: ApiObject): FieldError[] {
   const type = textAt(service, 'spec', 'type') ?? 'ClusterIP';
   if (!types.includes(type)) return [unsupportedField('spec.type', type, types)];
+  const clusterIp = textAt(service, 'spec', 'clusterIP') ?? '';
+  const isHeadless = clusterIp === 'None';
+  if (clusterIp !== '' && !isHeadless && isIP(clusterIp) === 0) {
+    return [invalidField('spec.clusterIP', clusterIp, "must be empty, 'None', or a valid IP address")];
+  }
   const ports = objectsAt(service, 'spec', 'ports');
-  const isHeadless = at(service, 'spec', 'clusterIP') === 'None';
   if (ports.length === 0) return isHeadless || type === 'ExternalName' ? [] : [requiredField('spec.ports')];
   const seen = new Set<string>();
   return ports.flatMap((port, index) => {

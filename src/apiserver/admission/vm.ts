@@ -1,7 +1,15 @@
 import { isRecord } from '../../base/index.ts';
 import type { Admission } from '../api-type.ts';
-import { type FieldError, invalidField, refusedField, requiredField, unsupportedField } from '../errors.ts';
+import {
+  duplicateField,
+  type FieldError,
+  invalidField,
+  refusedField,
+  requiredField,
+  unsupportedField,
+} from '../errors.ts';
 import { at, type JsonObject, objectsAt, textAt } from '../object.ts';
+import { validateLabels } from './metadata.ts';
 import { addDevices, fillTemplate, validateSpec } from './vmi.ts';
 import { checkUtilityVolumes } from './vmi-disk-rules.ts';
 
@@ -20,6 +28,8 @@ export const vmAdmission: Admission = {
     const options = { isWhole: !isRecord(spec.instancetype) && !isRecord(spec.preference) };
     return [
       ...validateRunning(spec),
+      ...validateLabels(at(spec, 'template', 'metadata', 'labels'), 'spec.template.metadata.labels'),
+      ...validateMatchers(spec),
       ...validateSpec(spec.template.spec, 'spec.template.spec', cluster, options),
       ...(old ? [] : checkUtilityVolumes(spec.template.spec, 'spec.template.spec')),
       ...validateDataVolumes(spec),
@@ -41,11 +51,27 @@ function validateRunning(spec: Record<string, unknown>): FieldError[] {
   return [];
 }
 
+const matcherKinds = {
+  instancetype: ['VirtualMachineInstancetype', 'VirtualMachineClusterInstancetype'],
+  preference: ['VirtualMachinePreference', 'VirtualMachineClusterPreference'],
+} as const;
+
+/** A kind may be written as its resource, too, in any letters. */
+function validateMatchers(spec: JsonObject): FieldError[] {
+  return (['instancetype', 'preference'] as const).flatMap((name) => {
+    const kind = (textAt(spec, name, 'kind') ?? '').toLowerCase();
+    const kinds = matcherKinds[name];
+    const isKnown = kinds.some((known) => [known, `${known}s`].some((each) => each.toLowerCase() === kind));
+    return kind === '' || isKnown ? [] : [unsupportedField(`spec.${name}.kind`, kind, kinds)];
+  });
+}
+
 /** What KubeVirt's webhook says of claims that come with the VM (upstream: ValidateDataVolumeTemplate in pkg/storage/admitters/data-volume-template.go). */
 function validateDataVolumes(spec: JsonObject): FieldError[] {
   const used = objectsAt(spec, 'template', 'spec', 'volumes').map(
     (volume) => textAt(volume, 'dataVolume', 'name') ?? textAt(volume, 'persistentVolumeClaim', 'claimName'),
   );
+  const seen = new Set<string>();
   return objectsAt(spec, 'dataVolumeTemplates').flatMap((template, index) => {
     // Upstream leaves out the s.
     const field = `spec.dataVolumeTemplate[${index}]`;
@@ -54,6 +80,9 @@ function validateDataVolumes(spec: JsonObject): FieldError[] {
     if (!name) {
       return refuse('.name', `'name' field must not be empty for DataVolumeTemplate entry ${field}.name.`);
     }
+    // Upstream makes one of them, and never says which.
+    if (seen.has(name)) return [duplicateField(`spec.dataVolumeTemplates[${index}].metadata.name`, name)];
+    seen.add(name);
     const [pvc, storage] = ['pvc', 'storage'].map((member) => at(template, 'spec', member));
     if (!isRecord(pvc) && !isRecord(storage)) return refuse('.PVC.Storage', 'Missing Data volume PVC or Storage');
     if (isRecord(pvc) && isRecord(storage)) {

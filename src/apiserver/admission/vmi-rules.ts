@@ -5,10 +5,12 @@ import { nameProblem } from './metadata.ts';
 import { checkProbes } from './probe-rules.ts';
 import type { SpecRules } from './spec-rules.ts';
 import { checkAccess } from './vmi-access-rules.ts';
+import { checkClock } from './vmi-clock.ts';
 import { checkCpu, checkGuestMemory } from './vmi-cpu-rules.ts';
 import { checkDisks, checkVolumes } from './vmi-disk-rules.ts';
 import { checkMachine } from './vmi-machine-rules.ts';
 import { checkInterfaces } from './vmi-network-rules.ts';
+import { checkScheduling } from './vmi-scheduling.ts';
 
 /** Rules between the fields of a VMI's spec whose form is right already, those of KubeVirt's webhook among them. */
 export function checkVmiSpec(rules: SpecRules): FieldError[] {
@@ -26,6 +28,8 @@ export function checkVmiSpec(rules: SpecRules): FieldError[] {
     ...checkGuestMemory(rules),
     ...checkAccess(rules),
     ...checkProbes(spec, field),
+    ...checkClock(spec, field),
+    ...checkScheduling(spec, field),
   ];
 }
 

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { type EmbeddedApi, startEmbeddedApi } from '../../fixtures/embedded-api.ts';
 import { eventually } from '../../fixtures/eventually.ts';
-import { type OddInput, oddInputs, oddVmi } from '../../fixtures/odd-inputs.ts';
+import { oddInputs } from '../../fixtures/odd-inputs.ts';
+import { type OddInput, oddVmi } from '../../fixtures/odd-requests.ts';
 
 /** Nothing odd is taken without a word, and nothing of what is refused stays. */
 
