@@ -41,7 +41,6 @@ import {
   pageUrl,
   paintFor,
   parseCommand,
-  progressLine,
   readNodeStatus,
   refuseClosedStateDir,
   refuseReplacing,
@@ -71,14 +70,18 @@ const binDir = import.meta.dirname;
 const packageDir = path.resolve(binDir, '../..');
 const argv = process.argv.slice(2);
 const paint = paintFor(process.stdout, process.env, argv);
-const progress = new Progress({
-  write: (text) => void process.stdout.write(text),
-  isLive: process.stdout.isTTY === true && process.env.TERM !== 'dumb',
-  columns: () => process.stdout.columns || 80,
-  paint,
-  nowMs: () => performance.now(),
-});
+const progress = progressOn(process.stdout);
 const say = (line: string) => progress.line(line);
+
+function progressOn(output: NodeJS.WriteStream): Progress {
+  return new Progress({
+    write: (text) => void output.write(text),
+    isLive: output.isTTY === true && process.env.TERM !== 'dumb',
+    columns: () => output.columns || 80,
+    paint: paintFor(output, process.env, argv),
+    nowMs: () => performance.now(),
+  });
+}
 
 /** Terminals and npm both pass Ctrl-C on: what comes within this time is one. */
 const oneCtrlCMs = 1_000;
@@ -332,8 +335,10 @@ async function putImage({ stateDir, force, ...wish }: Of<'image-add'>): Promise<
   await ownStateDir(paths);
   if (!force) await refuseReplacing(deps, wish.reference);
   const signal = onSignals(() => process.exit(130));
-  const progress = progressLine({ isTTY: process.stderr.isTTY, write: (text) => void process.stderr.write(text) });
-  await addImage(wish, { images, signal, progress: progress.show }).finally(progress.end);
+  // The answer alone is on the standard output.
+  const waiting = progressOn(process.stderr);
+  const doing = (what: string, share?: number) => waiting.busyWith(what, share);
+  await addImage(wish, { images, signal, progress: doing }).finally(() => waiting.busy(undefined));
   for (const line of await describeImage(deps, wish.reference)) say(line);
 }
 

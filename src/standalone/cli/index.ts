@@ -16,7 +16,6 @@ export * from './find-vmi.ts';
 export { defaultApiPort } from './flags.ts';
 export { openGuestPort } from './guest-port.ts';
 export * from './image-add.ts';
-export * from './image-progress.ts';
 export * from './image-text.ts';
 export * from './leftovers.ts';
 export * from './list.ts';

@@ -50,6 +50,11 @@ export class Progress {
     this.#timer.unref();
   }
 
+  /** As `busy`, with how much of it is done (0 to 1), where that is known. */
+  busyWith(doing: string, share?: number): void {
+    this.busy(share === undefined ? doing : `${doing} ${Math.floor(share * 100)} %`);
+  }
+
   /** A step of long work: on a terminal it is written over by the next one, elsewhere it is a line that stays. */
   step(text: string): void {
     if (this.#deps.isLive) this.busy(text);

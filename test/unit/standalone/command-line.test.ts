@@ -126,7 +126,19 @@ describe('progress', () => {
     progress.step('Running: 1 MiB sent');
     progress.line('done');
     progress.busy(undefined);
+    progress.busyWith('download', 0.5);
+    progress.busy(undefined);
     assert.equal(text(), 'Running: 1 MiB sent\ndone\n');
+  });
+
+  test('says how much is done, where that is known, and for how long it has gone on over all steps', () => {
+    const { progress, text, pass } = on(true);
+    progress.busyWith('download', 0.429);
+    pass(3_000);
+    progress.busyWith('checksum');
+    progress.busy(undefined);
+    const shown = text().replaceAll(clear, '<clear>');
+    assert.match(shown, /<clear>. download 42 % \(0 s\)<clear>. checksum \(3 s\)<clear>$/);
   });
 
   test('on a terminal is one line below the others, which is gone at the end', () => {
