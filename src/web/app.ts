@@ -5,7 +5,7 @@ import express, {
   type Request,
   type Response,
 } from 'express';
-import { type Clock, errorMessage, type Logger } from '../base/index.ts';
+import { type Clock, errorCode, errorMessage, type Logger } from '../base/index.ts';
 import type { PageAccess, PageRight, Refusal } from './access.ts';
 import { describeList } from './describe-list.ts';
 import { setSecurityHeaders } from './headers.ts';
@@ -190,11 +190,18 @@ async function answerAction(response: Response, act: Action): Promise<void> {
   try {
     response.status(202).json((await act(signal)) ?? {});
   } catch (cause) {
-    throw new Rejection(502, errorMessage(cause), { cause });
+    throw new Rejection(refusals.get(errorCode(cause) ?? '') ?? 502, errorMessage(cause), { cause });
   } finally {
     done();
   }
 }
+
+/** Who acts has decided that it cannot be done; all else is a failure of what is behind this server. */
+const refusals: ReadonlyMap<string, number> = new Map([
+  ['NOT_FOUND', 404],
+  ['UNSUPPORTED', 409],
+  ['CONFLICT', 409],
+]);
 
 function addWhy(app: Express, { backend }: WebAppDeps): void {
   app.get(['/api/why', '/api/why/:namespace/:name', '/api/state'], (request, response) =>

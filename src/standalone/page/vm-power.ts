@@ -17,7 +17,9 @@ async function tryStart(client: KubeClient, ref: ObjectRef, signal: AbortSignal,
   const [vm, vmi] = await Promise.all([findVm(client, ref, signal), findVmi(client, ref, signal)]);
   if (!vm)
     throw new NodeError('NOT_FOUND', `${shown(ref)} has no VirtualMachine, only an instance: it cannot be started`);
-  if (vmi && !isFinal(vmi)) throw new NodeError('UNSUPPORTED', `${shown(ref)} is started already`);
+  if (vmi && !isFinal(vmi) && !isStopping(vm, vmi)) {
+    throw new NodeError('UNSUPPORTED', `${shown(ref)} is started already`);
+  }
   const strategy = strategyOf(vm);
   const refusal = whyNotStarted(strategy, vmi, ref);
   if (refusal !== undefined) throw new NodeError('UNSUPPORTED', `${shown(ref)} ${refusal}`);
@@ -25,6 +27,12 @@ async function tryStart(client: KubeClient, ref: ObjectRef, signal: AbortSignal,
   // A halted VM has it taken away by itself.
   const ended = strategy === 'Halted' ? [] : stopsOf(vmi);
   return request(client, vm, [...ended, { action: 'Start', ...(isPaused && { data: { paused: 'true' } }) }], signal);
+}
+
+/** Whoever starts it meanwhile has another instance after this one. */
+function isStopping({ status }: VirtualMachine, { metadata }: VirtualMachineInstance): boolean {
+  const stop = status?.stateChangeRequests?.find(({ action }) => action === 'Stop');
+  return metadata.deletionTimestamp !== undefined || (stop !== undefined && stop.uid === metadata.uid);
 }
 
 /** What is asked for is decided anew when the VM was changed meanwhile, as it is when it was made a moment ago. */
@@ -115,10 +123,13 @@ async function request(
   stateChangeRequests: StateChange[],
   signal: AbortSignal,
 ): Promise<void> {
-  // A stop takes the place of what was asked for before; nothing else does.
-  const isStop = stateChangeRequests.length === 1 && stateChangeRequests[0]?.action === 'Stop';
-  if (status?.stateChangeRequests?.length && !isStop) {
-    throw new NodeError('UNSUPPORTED', `${shown(metadata)}: the last start or stop has not been done yet`);
+  const pending = status?.stateChangeRequests ?? [];
+  // A stop takes the place of what was asked for before; a start comes after a stop; nothing else goes together.
+  if (pending.length > 0 && !isStopAlone(stateChangeRequests)) {
+    if (!isStopAlone(pending)) {
+      throw new NodeError('UNSUPPORTED', `${shown(metadata)}: the last start or stop has not been done yet`);
+    }
+    stateChangeRequests = [...pending, ...stateChangeRequests.filter(({ action }) => action === 'Start')];
   }
   // Who asks by hand does not wait for the back-off of starts that failed.
   const forgiven = status?.startFailure && { startFailure: null };
@@ -127,6 +138,10 @@ async function request(
     status: { stateChangeRequests, ...forgiven },
   };
   await client.patch(resources.virtualMachines, metadata, patch, 'merge', { subresource: 'status', signal });
+}
+
+function isStopAlone(requests: readonly StateChange[]): boolean {
+  return requests.length === 1 && requests[0]?.action === 'Stop';
 }
 
 function findVm(client: KubeClient, ref: ObjectRef, signal: AbortSignal): Promise<VirtualMachine | undefined> {

@@ -24,8 +24,8 @@ describe('a VM whose guest has ended', () => {
   const vmOf = (name: string) => cluster.client.get<VirtualMachine>(resources.virtualMachines, refOf(name));
   const refOf = (name: string) => ({ namespace: 'default', name });
 
-  /** Plays kubelet and agent: it runs, and then its guest ends. Gives the instance that has ended. */
-  async function ended(name: string, runStrategy: RunStrategy, phase: 'Succeeded' | 'Failed') {
+  /** Plays kubelet and agent: it is handed over to its node. */
+  async function scheduled(name: string, runStrategy: RunStrategy) {
     const template = { spec: { domain: { memory: { guest: '64Mi' } } } };
     const head = { apiVersion: 'kubevirt.io/v1', kind: 'VirtualMachine', metadata: refOf(name) };
     await cluster.client.create<VirtualMachine>(resources.virtualMachines, {
@@ -38,6 +38,11 @@ describe('a VM whose guest has ended', () => {
     await cluster.runPod(pod);
     await cluster.untilPhase(name, 'Scheduled');
     await eventually(async () => assert.equal((await vmOf(name)).status?.stateChangeRequests, undefined));
+    return vmi;
+  }
+
+  /** It runs, and then its guest ends. */
+  async function end(name: string, vmi: VirtualMachineInstance, phase: 'Succeeded' | 'Failed') {
     // Never without the time of Running: it would be a start that failed.
     const stamps = (['Running', phase] as const).map((each) => ({
       phase: each,
@@ -49,6 +54,12 @@ describe('a VM whose guest has ended', () => {
     }
     for (const { metadata } of await cluster.pods(vmi.metadata.uid ?? ''))
       await cluster.client.delete(resources.pods, metadata, { graceSeconds: 0 });
+  }
+
+  /** Gives the instance that has ended. */
+  async function ended(name: string, runStrategy: RunStrategy, phase: 'Succeeded' | 'Failed') {
+    const vmi = await scheduled(name, runStrategy);
+    await end(name, vmi, phase);
     return vmi;
   }
 
@@ -87,6 +98,23 @@ describe('a VM whose guest has ended', () => {
     await cluster.client.delete(resources.virtualMachineInstances, refOf('once'));
     await untilAnother('once', old);
     await assert.rejects(startVm(cluster.client, refOf('once'), signal), { message: /is started already$/ });
+  });
+
+  test('a start right after a stop comes after it, whatever the strategy; a second one is one too many', async () => {
+    for (const runStrategy of ['Manual', 'Always'] as const) {
+      const name = `again-${runStrategy}`.toLowerCase();
+      const old = await scheduled(name, runStrategy);
+      // Nobody carries out what is asked for before all of it is.
+      await cluster.stopController();
+      await stopVm(cluster.client, refOf(name), signal);
+      if (runStrategy === 'Always') await cluster.client.delete(resources.virtualMachineInstances, refOf(name));
+      await startVm(cluster.client, refOf(name), signal);
+      await assert.rejects(startVm(cluster.client, refOf(name), signal), { code: 'UNSUPPORTED' });
+      await cluster.startController();
+      await cluster.untilVmi(name, 'being ended', ({ metadata }) => metadata.deletionTimestamp !== undefined);
+      await end(name, old, 'Succeeded');
+      await untilAnother(name, old);
+    }
   });
 
   test('Manual: what does not run is not stopped', async () => {

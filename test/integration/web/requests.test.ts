@@ -34,6 +34,19 @@ test('what went wrong with an action is told in the words of the backend', async
   assert.deepEqual([answer.status, await answer.json()], [502, { message: 'the Kubernetes API does not answer' }]);
 });
 
+test('what the backend has decided that it cannot do is no failure of a server', async () => {
+  for (const [code, status] of [
+    ['NOT_FOUND', 404],
+    ['UNSUPPORTED', 409],
+    ['CONFLICT', 409],
+  ] as const) {
+    site.backend.actions.failure = Object.assign(new Error('it runs already'), { code });
+    const answer = await ask('POST', '/api/vms/default/demo/start');
+    assert.deepEqual([code, answer.status, await answer.json()], [code, status, { message: 'it runs already' }]);
+  }
+  site.backend.actions.failure = undefined;
+});
+
 test('an unknown VM and an unknown action are 404', async () => {
   const calls = site.backend.actions.calls.length;
   for (const target of [
