@@ -69,6 +69,8 @@ export interface VmRow {
   readonly conditions: readonly Condition[];
   /** Absent: a VMI without a VM, which cannot be started again. */
   readonly runStrategy?: string;
+  /** What made it, and makes another one in its place: a VirtualMachinePool, a VirtualMachineInstanceReplicaSet. */
+  readonly owner?: { readonly kind: string; readonly name: string };
   /** RFC 3339 */
   readonly createdAt: string;
   /** Of the instance, else of the template; absent: an instance type says it, and it has not been started. */

@@ -27,6 +27,7 @@ export function vmRow(
   const phase = vmi?.status?.phase || 'Pending';
   const strategy = vm?.spec?.runStrategy ?? (vm?.spec?.running === true ? 'Always' : 'Halted');
   const move = vmi && moveRow(migrations, vmi);
+  const owner = ownerOf(object);
   return {
     namespace,
     name,
@@ -36,8 +37,16 @@ export function vmRow(
     ...(vm && { runStrategy: strategy }),
     ...(vmi && { vmi: instanceOf(vmi, phase) }),
     ...(move && { move }),
+    ...(owner && { owner }),
     ...sizeOf((vmi ?? vm?.spec?.template)?.spec),
   };
+}
+
+function ownerOf({ metadata: { ownerReferences } }: KubeObject): VmRow['owner'] {
+  const owners: readonly unknown[] = Array.isArray(ownerReferences) ? ownerReferences : [];
+  const controller = owners.find((owner) => memberAt(owner, 'controller') === true);
+  const [kind, name] = [memberAt(controller, 'kind'), memberAt(controller, 'name')];
+  return typeof kind === 'string' && typeof name === 'string' ? { kind, name } : undefined;
 }
 
 /** What an instance type says is in the instance, not in the template. */

@@ -106,7 +106,7 @@ function isShown({ route }: PageState, key: string): boolean {
 
 /** Rejects with CallError. */
 export async function perform(row: VmRow, action: VmAction, node = ''): Promise<void> {
-  if (action === 'delete') await deleteVm(row);
+  if (action === 'delete') await deleteVm(row, row.runStrategy === undefined ? 'virtualmachineinstances' : undefined);
   else await act(row, action, node);
 }
 

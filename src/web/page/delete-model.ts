@@ -6,6 +6,7 @@ import { isLive } from './row-model.ts';
 /** What goes with a VM, and what stays, line by line. `vm` undefined: nobody knows now. */
 export function whatGoes(row: VmRow, vm: VirtualMachine | undefined): readonly string[] {
   const lines = isLive(row) ? ['Its guest is asked to shut down, and is ended when it does not.'] : [];
+  if (row.runStrategy === undefined) return [...lines, 'It has ended: what is known of it goes, and its logs.'];
   if (!vm) return [...lines, 'Its definition goes, and what it keeps nowhere else.'];
   const { template, dataVolumeTemplates } = fieldsOf(vm.spec);
   const volumes = listOfFields(fieldsOf(fieldsOf(template).spec).volumes);

@@ -55,8 +55,9 @@ export async function replaceVm(vm: Vm, text: string, isTrial: boolean): Promise
   return (await send('PUT', `${vmPath(vm)}?${writeQuery(isTrial)}`, text, yaml)).json();
 }
 
-export async function deleteVm(vm: Vm): Promise<void> {
-  await send('DELETE', vmPath(vm));
+/** `kind`: of an instance alone, `virtualmachineinstances`. */
+export async function deleteVm(vm: Vm, kind?: 'virtualmachineinstances'): Promise<void> {
+  await send('DELETE', vmPath(vm, kind));
 }
 
 export async function createClaim(namespace: string, claim: object, isTrial: boolean): Promise<void> {

@@ -6,7 +6,7 @@ import { endedMoveText, moveObstacle } from './move-model.ts';
 import { MoveProgress } from './move-progress.tsx';
 import { useOwned } from './owned.ts';
 import { keyOfRow, type PageState } from './page-state.ts';
-import { hasGuest, sizeText } from './row-model.ts';
+import { hasGuest, ownerText, sizeText } from './row-model.ts';
 import type { Vm } from './server-calls.ts';
 import { Thumbnail, Thumbnails } from './thumbnails.tsx';
 import { ago } from './words.ts';
@@ -53,6 +53,7 @@ function factsOf(row: VmRow, state: PageState): readonly Fact[] {
     { term: 'Address', text: vmi?.ip ?? '–' },
     { term: 'System', text: vmi?.guestOs ?? '–' },
     { term: 'Size', text: sizeText(row) || '–' },
+    ...(row.owner === undefined ? [] : [{ term: 'Made by', text: ownerText(row) }]),
     { term: 'Run strategy', text: runStrategy ?? 'none: an instance without a VirtualMachine' },
     { term: 'Created', text: new Date(createdAt).toLocaleString() },
     { term: 'Instance', text: vmi?.uid ?? 'none: it does not run' },

@@ -114,6 +114,21 @@ export function noteText({ title, text }: Note): string {
   return capitalised(text || title);
 }
 
+const ownerKinds: Readonly<Record<string, string>> = {
+  VirtualMachinePool: 'pool',
+  VirtualMachineInstanceReplicaSet: 'replica set',
+};
+
+/** "pool farm"; empty: nobody made it but a person. */
+export function ownerText({ owner }: VmRow): string {
+  return owner === undefined ? '' : `${ownerKinds[owner.kind] ?? owner.kind} ${owner.name}`;
+}
+
+/** What is to be known before it is taken away. */
+function replacement(row: VmRow): string {
+  return row.owner === undefined ? '' : ` The ${ownerText(row)} makes another one in its place.`;
+}
+
 /** What can be done with it now. */
 export function offersOf(row: VmRow, rights: Rights, nodes: readonly NodeRow[] = []): readonly ActionOffer[] {
   if (rights.isLookOnly) return [];
@@ -124,7 +139,7 @@ function powerOffers(row: VmRow, { canStart }: Rights): readonly ActionOffer[] {
   const { name, runStrategy } = row;
   if (!canStart) return [];
   if (!isLive(row)) return runStrategy === undefined ? [] : [{ action: 'start', label: 'Start' }];
-  const stop = stopOffer(name, runStrategy);
+  const stop = stopOffer(row);
   if (runStrategy === undefined || ['Halted', 'Once'].includes(runStrategy)) return [stop];
   const question = `Restart ${name}? Its operating system is asked to shut down, and another instance starts, with what was changed.`;
   return [stop, { action: 'restart', label: 'Restart', question }];
@@ -150,13 +165,13 @@ function guestOffers(row: VmRow, nodes: readonly NodeRow[]): readonly ActionOffe
   ];
 }
 
-/** An instance alone is deleted by its stop. */
-function objectOffers({ name, runStrategy }: VmRow, { canWrite }: Rights): readonly ActionOffer[] {
-  if (!canWrite || runStrategy === undefined) return [];
-  return [
-    { action: 'clone', label: 'Clone…' },
-    { action: 'delete', label: 'Delete…', yes: 'Delete', question: `Delete ${name}?`, isHarsh: true },
-  ];
+/** An instance alone that runs is deleted by its stop. */
+function objectOffers(row: VmRow, { canWrite }: Rights): readonly ActionOffer[] {
+  const isAlone = row.runStrategy === undefined;
+  if (!canWrite || (isAlone && isLive(row))) return [];
+  const question = `Delete ${row.name}?${replacement(row)}`;
+  const deletion = { action: 'delete', label: 'Delete…', yes: 'Delete', question, isHarsh: true } as const;
+  return isAlone ? [deletion] : [{ action: 'clone', label: 'Clone…' }, deletion];
 }
 
 /** Nothing where there is one node, or the VM cannot move: its overview says why. */
@@ -173,17 +188,19 @@ function moveOffers(row: VmRow, nodes: readonly NodeRow[]): readonly ActionOffer
   return [{ action: 'move', label: 'Move…', yes: 'Move', question, targets }];
 }
 
-function stopOffer(name: string, runStrategy: string | undefined): ActionOffer {
+function stopOffer(row: VmRow): ActionOffer {
+  const { name, runStrategy, owner } = row;
   if (runStrategy !== undefined) {
     return { action: 'stop', label: 'Stop', question: `Stop ${name}? Its operating system is asked to shut down.` };
   }
-  const question = `Stop ${name}? It is an instance without a VirtualMachine: it is deleted and cannot be started again.`;
+  const fate = owner ? `it is deleted.${replacement(row)}` : 'it is deleted and cannot be started again.';
+  const question = `Stop ${name}? It is an instance without a VirtualMachine: ${fate}`;
   return { action: 'stop', label: 'Stop', question, isHarsh: true };
 }
 
 /** All words are somewhere in what the row shows. */
 export function matches(row: VmRow, wantedText: string): boolean {
-  const shown = [row.namespace, row.name, statusOf(row), row.vmi?.ip, row.vmi?.guestOs, row.vmi?.node]
+  const shown = [row.namespace, row.name, ownerText(row), statusOf(row), row.vmi?.ip, row.vmi?.guestOs, row.vmi?.node]
     .join(' ')
     .toLowerCase();
   return wantedText

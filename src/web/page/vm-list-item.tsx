@@ -5,7 +5,7 @@ import { Badge, icon } from './elements.tsx';
 import { MoveProgress } from './move-progress.tsx';
 import { keyOfRow, type PageState } from './page-state.ts';
 import { vmHref, vmTabLabels } from './route.ts';
-import { type ActionOffer, hasGuest, notesOf, noteText, sizeText, statusOf, toneOf } from './row-model.ts';
+import { type ActionOffer, hasGuest, notesOf, noteText, ownerText, sizeText, statusOf, toneOf } from './row-model.ts';
 import { Thumbnail, type Thumbnails } from './thumbnails.tsx';
 import { age } from './words.ts';
 
@@ -39,7 +39,7 @@ export class VmListItem extends Component<VmListItemProps> {
           <h2>
             <a href={vmHref(row, 'overview')}>{name}</a>
           </h2>
-          <p class="namespace">{namespace}</p>
+          <p class="namespace">{[namespace, ownerText(row)].filter(Boolean).join(' · ')}</p>
         </div>
         <div class="vm-status">
           <Badge text={statusOf(row)} tone={toneOf(row)} />

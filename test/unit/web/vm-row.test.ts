@@ -21,6 +21,18 @@ test('what is no text where the page shows one is left out', () => {
   assert.deepEqual([row?.conditions, row?.vmi?.ip, row?.vmi?.guestOs], [[fine], undefined, undefined]);
 });
 
+test('who made it is its controller, the VM’s before the instance’s; what is no reference is left out', () => {
+  const owned = (ownerReferences: unknown) => ({ metadata: { name: 'vm', ownerReferences } });
+  const ownerOf = (vm: unknown, vmi?: unknown) => vmRow(vm as VirtualMachine, vmi as VirtualMachineInstance)?.owner;
+  const set = { kind: 'VirtualMachineInstanceReplicaSet', name: 'farm', controller: true, uid: 'u' };
+  assert.deepEqual(ownerOf(undefined, owned([{ ...set, controller: false, name: 'x' }, set])), {
+    kind: 'VirtualMachineInstanceReplicaSet',
+    name: 'farm',
+  });
+  assert.equal(ownerOf(owned(undefined), owned([set])), undefined);
+  for (const odd of [null, 'x', [null], [{ controller: true, name: 5 }]]) assert.equal(ownerOf(owned(odd)), undefined);
+});
+
 test('a size is that of the instance, else of the template; what is no number or quantity is left out', () => {
   const metadata = { name: 'vm' };
   const sizeOf = (domain: unknown, instance?: unknown) => {

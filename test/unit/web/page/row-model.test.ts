@@ -7,6 +7,7 @@ import {
   notesOf,
   noteText,
   offersOf,
+  ownerText,
   sizeText,
   statusOf,
   summary,
@@ -44,7 +45,22 @@ test('a server that may not start and stop offers neither', () => {
 test('who may write is offered a clone and a delete of a VM, not of an instance alone; who may only look, nothing', () => {
   assert.deepEqual(actionsOf(stopped, mayAll), ['start', 'clone', 'delete']);
   assert.deepEqual(actionsOf(alone, mayAll), ['stop', 'pause', 'softreboot', 'reset']);
+  const failed = { ...alone, status: 'Failed', vmi: { uid: 'u', phase: 'Failed', paused: false } };
+  assert.deepEqual(actionsOf(failed, mayAll), ['delete']);
   for (const row of [running, stopped, alone]) assert.deepEqual(actionsOf(row, { ...mayAll, isLookOnly: true }), []);
+});
+
+test('a member of a pool or replica set says so, is found by it, and what takes it away says that another one comes', () => {
+  const owner = { kind: 'VirtualMachineInstanceReplicaSet', name: 'farm' };
+  const member: VmRow = { ...alone, owner };
+  assert.equal(ownerText(member), 'replica set farm');
+  assert.equal(ownerText({ ...member, owner: { kind: 'VirtualMachinePool', name: 'farm' } }), 'pool farm');
+  assert.equal(ownerText({ ...member, owner: { kind: 'Thing', name: 'x' } }), 'Thing x');
+  assert.ok(matches(member, 'set farm') && !matches(alone, 'farm'));
+  const [stop] = offersOf(member, mayAll);
+  assert.match(stop?.question ?? '', /it is deleted\. The replica set farm makes another one in its place\.$/);
+  const deletion = offersOf({ ...stopped, owner: { kind: 'VirtualMachinePool', name: 'farm' } }, mayAll).at(-1);
+  assert.equal(deletion?.question, 'Delete vm? The pool farm makes another one in its place.');
 });
 
 test('a VM that is not started again by itself is not restarted', () => {
