@@ -100,10 +100,14 @@ export async function logOf(namespace: string, pod: string, container: string, s
   ).text();
 }
 
-/** Names of what there is to choose from; none where the API has no such kind. */
-export async function namesAt(path: string): Promise<readonly string[]> {
+/** What there is to choose from, by name; nothing where the API has no such kind. */
+export async function objectsAt(path: string): Promise<readonly KubeObject[]> {
   const items = await list<KubeObject>(path).catch(() => []);
-  return items.map(({ metadata }) => metadata.name).sort();
+  return [...items].sort((one, other) => (one.metadata.name < other.metadata.name ? -1 : 1));
+}
+
+export async function namesAt(path: string): Promise<readonly string[]> {
+  return (await objectsAt(path)).map(({ metadata }) => metadata.name);
 }
 
 async function list<T extends KubeObject>(path: string, signal?: AbortSignal): Promise<readonly T[]> {

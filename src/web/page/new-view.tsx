@@ -1,20 +1,36 @@
 import { batch, computed, signal } from '@preact/signals';
 import { useLayoutEffect } from 'preact/hooks';
-import type { VirtualMachine } from '../../api/index.ts';
+import type { KubeObject, VirtualMachine } from '../../api/index.ts';
 import { cloneOf } from './clone-model.ts';
 import { CodeEditor, Problem, type TextProblem } from './code-editor.tsx';
 import { Nothing } from './elements.tsx';
-import { createClaim, createVm, getVm, namesAt } from './kube-calls.ts';
+import { createClaim, createVm, getVm, namesAt, objectsAt } from './kube-calls.ts';
 import { useOwned } from './owned.ts';
 import { keyOfRow, type PageState } from './page-state.ts';
 import { type NewRoute, vmHref } from './route.ts';
 import { CallError, listImages } from './server-calls.ts';
-import { claimToMake, fieldAt, formOf, newVm, type Offers, type VmForm, withForm } from './vm-form.ts';
+import {
+  claimToMake,
+  fieldAt,
+  formOf,
+  instancetypeSize,
+  newVm,
+  type Offers,
+  type VmForm,
+  withForm,
+} from './vm-form.ts';
 import { VmFormView } from './vm-form-view.tsx';
 import { messageOf } from './words.ts';
 import { parseYaml, yamlText } from './yaml-text.ts';
 
-const none: Offers = { images: [], namespaces: ['default'], claims: [], instancetypes: [], preferences: [] };
+const none: Offers = {
+  images: [],
+  namespaces: ['default'],
+  claims: [],
+  instancetypes: [],
+  preferences: [],
+  sizes: new Map(),
+};
 
 /** A VM that is being made: one object, seen as a form or as its YAML. */
 export class NewMachine {
@@ -131,9 +147,11 @@ export class NewMachine {
     ]);
     if (this.#hasClosed || namespace !== this.#namespace) return;
     const [clusterTypes = [], ownTypes = [], clusterPreferences = [], ownPreferences = []] = found;
-    const instancetypes = [...clusterTypes, ...ownTypes];
-    const preferences = [...clusterPreferences, ...ownPreferences];
-    this.offers.value = { ...this.offers.value, namespaces, claims, instancetypes, preferences };
+    const offered = [...clusterTypes, ...ownTypes];
+    const sizes = new Map(offered.map(({ value, object }) => [value, instancetypeSize(object)]));
+    const instancetypes = offered.map(({ value }) => value);
+    const preferences = [...clusterPreferences, ...ownPreferences].map(({ value }) => value);
+    this.offers.value = { ...this.offers.value, namespaces, claims, instancetypes, preferences, sizes };
   }
 }
 
@@ -141,8 +159,14 @@ function isLabel(text: string): boolean {
   return /^[a-z0-9][-a-z0-9]{0,62}$/.test(text);
 }
 
-async function kindsAt(path: string, kind: string): Promise<readonly string[]> {
-  return (await namesAt(path)).map((name) => `${kind}/${name}`);
+interface Offered {
+  /** `Kind/name` */
+  readonly value: string;
+  readonly object: KubeObject;
+}
+
+async function kindsAt(path: string, kind: string): Promise<readonly Offered[]> {
+  return (await objectsAt(path)).map((object) => ({ value: `${kind}/${object.metadata.name}`, object }));
 }
 
 function freeName({ namespace = '', name }: { namespace?: string; name: string }, taken: ReadonlySet<string>): string {

@@ -73,7 +73,11 @@ function Sizing({ form, offers, problems, onChange }: VmFormProps) {
     <fieldset class="card">
       <legend>Size</legend>
       {(offers.instancetypes.length > 0 || !isOwn) && (
-        <Field id="instancetype" label="Instance type" problem={problemOf(problems, 'instancetype')}>
+        <Field
+          id="instancetype"
+          label="Instance type"
+          hint={offers.sizes.get(form.instancetype) ?? ''}
+          problem={problemOf(problems, 'instancetype')}>
           {(a11y) => (
             <Choice
               a11y={a11y}

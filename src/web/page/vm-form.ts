@@ -35,6 +35,17 @@ export interface Offers {
   /** `Kind/name` */
   readonly instancetypes: readonly string[];
   readonly preferences: readonly string[];
+  /** Of instance types, in words. */
+  readonly sizes: ReadonlyMap<string, string>;
+}
+
+/** "2 CPUs, 4Gi of memory": what an instance type gives. Total, whatever is in it. */
+export function instancetypeSize(type: unknown): string {
+  const { cpu, memory } = fieldsOf(fieldsOf(type).spec);
+  const [cpus, amount] = [textOf(fieldsOf(cpu).guest), textOf(fieldsOf(memory).guest)];
+  return [cpus && `${cpus} ${cpus === '1' ? 'CPU' : 'CPUs'}`, amount && `${amount} of memory`]
+    .filter(Boolean)
+    .join(', ');
 }
 
 /** Names of the form's volumes. */

@@ -17,7 +17,7 @@ import { Stream } from '../../../../src/web/page/stream.ts';
 import { StreamPanel } from '../../../../src/web/page/stream-panel.tsx';
 import { Trouble } from '../../../../src/web/page/trouble.tsx';
 import { typingProblem } from '../../../../src/web/page/typing.ts';
-import { formOf, newVm } from '../../../../src/web/page/vm-form.ts';
+import { formOf, newVm, type VmForm } from '../../../../src/web/page/vm-form.ts';
 import { VmFormView } from '../../../../src/web/page/vm-form-view.tsx';
 import { memoryRights, vmRow } from '../../../fixtures/web-backend.ts';
 
@@ -141,15 +141,21 @@ test('each field of the form has a label, and what the API says against it', () 
     claims: [],
     instancetypes: ['K/small'],
     preferences: ['K/linux'],
+    sizes: new Map([['K/small', '2 CPUs, 4Gi of memory']]),
   };
   const problems = [{ field: 'spec.template.spec.domain.memory.guest', message: 'it is no quantity' }];
   const nothing = () => undefined;
-  const markup = drawn(
-    h(VmFormView, {
-      ...{ form: formOf(newVm(undefined)), offers, problems, claimSize: '1Gi', makesClaim: true },
-      ...{ onChange: nothing, onClaimSize: nothing },
-    }),
-  );
+  const formIn = (form: VmForm) =>
+    drawn(
+      h(VmFormView, {
+        ...{ form, offers, problems, claimSize: '1Gi', makesClaim: true },
+        ...{ onChange: nothing, onClaimSize: nothing },
+      }),
+    );
+  const markup = formIn(formOf(newVm(undefined)));
+  const typed = formIn({ ...formOf(newVm(undefined)), instancetype: 'K/small' });
+  assert.match(typed, /id="new-instancetype-note" class="hint">2 CPUs, 4Gi of memory/);
+  assert.doesNotMatch(typed, /id="new-memory"/);
   const labelled = new Set([...markup.matchAll(/<label for="([^"]+)"/g)].map(([, id]) => id));
   const fields = [...markup.matchAll(/<(?:input|select|textarea) id="([^"]+)"/g)].map(([, id]) => id);
   assert.ok(fields.length >= 12, `only ${fields.length} fields`);

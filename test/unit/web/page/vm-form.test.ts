@@ -9,6 +9,7 @@ import {
   cloudConfig,
   fieldAt,
   formOf,
+  instancetypeSize,
   newVm,
   type VmForm,
   withForm,
@@ -194,4 +195,12 @@ test('a clone keeps what it is and drops who it is; what it shares with the orig
     'It would have the file /d of the original: choose another, or never run both at once.',
   ]);
   assert.equal(original.spec.runStrategy, 'Always');
+});
+
+test('an instance type says what it gives; one with anything in place of that says nothing', () => {
+  const sizeOf = (spec: unknown) => instancetypeSize({ spec });
+  assert.equal(sizeOf({ cpu: { guest: 2 }, memory: { guest: '4Gi' } }), '2 CPUs, 4Gi of memory');
+  assert.equal(sizeOf({ cpu: { guest: 1 }, memory: {} }), '1 CPU');
+  for (const odd of [undefined, null, 'x', { cpu: 5, memory: [{}] }, { cpu: { guest: {} } }])
+    assert.equal(sizeOf(odd), '');
 });
