@@ -4,38 +4,45 @@ import { spawn } from 'node:child_process';
 import { readFileSync, rmSync } from 'node:fs';
 
 const mostSecondTries = 5;
-const slowestShown = 8;
 
 /**
- * `files`: [{ source, bundle }]; `machine`: the command, with arguments, that runs each; `tries`: 1, or 2 for files that run real programs;
- * `endMs`: a file whose turn comes after this instant is not run, which is a failure.
- * Returns `{ passed, failed, failures, unsteady }`, the last two as texts.
+ * `files`: [{ source, bundle, alone }], begun in this order, and those that are to be `alone` after all others; `machine`: the command, with
+ * arguments, that runs each; `tries`: 1, or 2 for files that run real programs; `endMs`: a file whose turn comes after this instant is not run,
+ * which is a failure.
+ * Returns `{ passed, failed, failures, unsteady, took }`: texts, texts, and `{ source, seconds }` of each file.
  */
 export async function runTestFiles(files, { concurrency, timeoutMs, tries, machine, endMs }) {
-  const total = { passed: 0, failed: 0, failures: [], unsteady: [] };
+  const total = { passed: 0, failed: 0, failures: [], unsteady: [], took: [] };
   const again = [];
-  const tookSeconds = [];
-  const waiting = [...files];
-  const worker = async () => {
-    for (let file = waiting.shift(); file; file = waiting.shift()) {
-      if (Date.now() > endMs) {
-        add(total, {
-          passed: 0,
-          failed: 1,
-          failures: [`${file.source} was not run: the time of the whole run is over`],
-        });
-        continue;
+  const runAll = (waiting, most) => {
+    const workers = Math.min(most, waiting.length);
+    const worker = async () => {
+      for (let file = waiting.shift(); file; file = waiting.shift()) {
+        if (Date.now() > endMs) {
+          add(total, {
+            passed: 0,
+            failed: 1,
+            failures: [`${file.source} was not run: the time of the whole run is over`],
+          });
+          continue;
+        }
+        const start = Date.now();
+        const result = await runFile(file, { live: workers === 1, timeoutMs, machine });
+        total.took.push({ source: file.source, seconds: Math.round((Date.now() - start) / 1000) });
+        if (result.failures.length > 0 && tries > 1) again.push({ file, first: result });
+        else add(total, result);
       }
-      const start = Date.now();
-      const result = await runFile(file, { live: concurrency === 1, timeoutMs, machine });
-      tookSeconds.push([Math.round((Date.now() - start) / 1000), file.source]);
-      if (result.failures.length > 0 && tries > 1) again.push({ file, first: result });
-      else add(total, result);
-    }
+    };
+    return Promise.all(Array.from({ length: workers }, worker));
   };
-  await Promise.all(Array.from({ length: concurrency }, worker));
-  tookSeconds.sort(([a], [b]) => b - a);
-  for (const [seconds, source] of tookSeconds.slice(0, slowestShown)) console.log(`# ${seconds} s: ${source}`);
+  await runAll(
+    files.filter(({ alone }) => !alone),
+    concurrency,
+  );
+  await runAll(
+    files.filter(({ alone }) => alone),
+    1,
+  );
   for (const { file, first } of again) {
     if (again.length > mostSecondTries || Date.now() > endMs) {
       add(total, first);

@@ -11,19 +11,21 @@ import { kubeApiserverAssets, kubectlFolder, whyNoKubeApiserver } from './kube-a
 import { kubeletParts, whyNoKubelet } from './kubelet-parts.mjs';
 import { runTestFiles } from './run-test-files.mjs';
 import { trySetUp } from './setup.mjs';
+import { isAlone, longestFirst, machineOfOwn, whyNoMachineOfOwn } from './test-machines.mjs';
 import { upstreamParts, whyNoUpstream } from './upstream-parts.mjs';
 
 // Of this run alone: two runs side by side must not pull each other's bundles away.
 const outDir = `.build/test/${process.pid}`;
+/** Files of suites that are `apart` have a machine of their own each, where that is possible; else one runs at a time. */
 const suites = {
   unit: { dir: 'test/unit', concurrency: 2, timeoutMs: 180_000 },
   fuzz: { dir: 'test/fuzz', concurrency: 2, timeoutMs: 7_200_000 },
   integration: { dir: 'test/integration', concurrency: 2, timeoutMs: 240_000 },
   contract: { dir: 'test/contract', concurrency: 1, timeoutMs: 180_000 },
   simulator: { dir: 'test/simulator', concurrency: 1, timeoutMs: 900_000 },
-  system: { dir: 'test/system', concurrency: 1, timeoutMs: 600_000 },
-  security: { dir: 'test/security', concurrency: 1, timeoutMs: 600_000 },
-  browser: { dir: 'test/browser', concurrency: 1, timeoutMs: 600_000 },
+  system: { dir: 'test/system', concurrency: 2, apart: true, timeoutMs: 600_000 },
+  security: { dir: 'test/security', concurrency: 2, apart: true, timeoutMs: 600_000 },
+  browser: { dir: 'test/browser', concurrency: 2, apart: true, timeoutMs: 600_000 },
   losses: { dir: 'test/losses', concurrency: 1, timeoutMs: 1_200_000 },
   cluster: { dir: 'test/cluster', concurrency: 2, timeoutMs: 600_000 },
   kubelet: { dir: 'test/kubelet', concurrency: 1, timeoutMs: 600_000 },
@@ -59,10 +61,16 @@ const failures = [];
 /** What failed, and passed when its file ran once more alone: no failure of this run, but a defect of the test or of what it tests. */
 const unsteady = [];
 let notRun = false;
+/** What the end of the run says of time. */
+const suitesTook = [];
+const filesTook = [];
+const slowestShown = 30;
 
 function step(title, command, commandArgs) {
   console.log(`\n# ${title}`);
+  const start = Date.now();
   const { status } = spawnSync(command, commandArgs, { stdio: 'inherit' });
+  suitesTook.push({ title, seconds: secondsSince(start) });
   if (status === 0) totals.passed++;
   else {
     totals.failed++;
@@ -81,26 +89,53 @@ function testFiles(dir) {
 
 /** `machine`: the command, with arguments, that runs a command on it. */
 async function runSuite(name, within = '', machine = []) {
-  const { dir, concurrency, timeoutMs } = suites[name];
-  const files = testFiles(dir).filter((file) => file.startsWith(within));
+  const { dir, timeoutMs } = suites[name];
+  const files = longestFirst(testFiles(dir).filter((file) => file.startsWith(within)));
   if (files.length === 0) return;
+  const { concurrency, ...place } = placeFor(suites[name], machine);
   const start = Date.now();
   console.log(`\n# ${name}: ${files.length} files`);
   const suiteDir = path.join(outDir, name);
   rmSync(suiteDir, { recursive: true, force: true });
   await bundleForRepository(files, suiteDir, dir);
-  const { passed, failed, ...texts } = await runTestFiles(
+  const { passed, failed, ...result } = await runTestFiles(
     files.map((file) => ({
       source: file,
       bundle: path.join(suiteDir, path.relative(dir, file).replace(/\.ts$/, '.mjs')),
+      alone: isAlone(file),
     })),
-    { concurrency, timeoutMs, tries: sameEachTime.includes(name) ? 1 : 2, machine, endMs },
+    { concurrency, timeoutMs, tries: sameEachTime.includes(name) ? 1 : 2, ...place, endMs },
   );
   totals.passed += passed;
   totals.failed += failed;
-  failures.push(...texts.failures);
-  unsteady.push(...texts.unsteady);
-  console.log(`\n# ${name}: ${passed} passed, ${failed} failed in ${Math.round((Date.now() - start) / 1000)} s`);
+  failures.push(...result.failures);
+  unsteady.push(...result.unsteady);
+  filesTook.push(...result.took);
+  const seconds = secondsSince(start);
+  suitesTook.push({ title: `${name}, ${files.length} files`, seconds });
+  console.log(`\n# ${name}: ${passed} passed, ${failed} failed in ${seconds} s`);
+}
+
+/** How many files run side by side, and where. */
+function placeFor({ concurrency, apart }, machine) {
+  if (!apart) return { concurrency, machine };
+  const reason = whyNoMachineOfOwn();
+  if (reason === undefined) return { concurrency, machine: machineOfOwn };
+  console.log(`\n# one file at a time, as none can have a machine of its own: ${reason}`);
+  return { concurrency: 1, machine };
+}
+
+function tellSeconds() {
+  const line = (seconds, text) => console.log(`${String(seconds).padStart(5)} s ${text}`);
+  console.log('\n# how long it took');
+  for (const { title, seconds } of suitesTook) line(seconds, title);
+  console.log('\n# the slowest files');
+  filesTook.sort((a, b) => b.seconds - a.seconds);
+  for (const { source, seconds } of filesTook.slice(0, slowestShown)) line(seconds, source);
+}
+
+function secondsSince(startMs) {
+  return Math.round((Date.now() - startMs) / 1000);
 }
 
 /** In a run of everything: without a kube-apiserver the rest counts, and it is said aloud what was not run. */
@@ -180,6 +215,7 @@ if (wanted.has('cluster')) await runCluster();
 else if (asked.includes('all')) await runClusterIfPossible();
 for (const name of onMachines) if (wanted.has(name)) await runOnMachines(name);
 
+tellSeconds();
 for (const text of unsteady) console.log(`\nunsteady, passed alone: ${text}`);
 for (const text of failures) console.log(`\n✖ ${text}`);
 console.log(`\n${totals.passed} passed, ${totals.failed} failed`);
