@@ -7,6 +7,23 @@ import { build } from 'esbuild';
 /** @type {import('esbuild').BuildOptions} */
 const common = { bundle: true, platform: 'node', format: 'esm', target: 'node20.19', logLevel: 'warning' };
 
+/**
+ * Of client-node a kubeconfig needs a few files. Its package does not say that what nobody needs may be left out, and that is half a megabyte of
+ * types and clients of all of Kubernetes, without effects of their own.
+ * @type {import('esbuild').Plugin}
+ */
+const partsOfClientNode = {
+  name: 'parts of client-node',
+  setup(build) {
+    const folder = path.join('node_modules', '@kubernetes', 'client-node');
+    build.onResolve({ filter: /^(\.|@kubernetes\/client-node$)/ }, async ({ path: name, pluginData, ...from }) => {
+      const isPart = !name.startsWith('.') || from.importer.includes(folder);
+      if (!isPart || pluginData === 'resolved') return undefined;
+      return { ...(await build.resolve(name, { ...from, pluginData: 'resolved' })), sideEffects: false };
+    });
+  },
+};
+
 /** @type {import('esbuild').BuildOptions} */
 const shipped = {
   ...common,
@@ -18,6 +35,7 @@ const shipped = {
   external: ['koffi', 'classic-level'],
   // What `ws` looks for to take masks off frames faster.
   alias: { bufferutil: './src/console/frame-masks.ts' },
+  plugins: [partsOfClientNode],
   // CommonJS dependencies inside an ES module bundle still call require().
   banner: {
     js: "import { createRequire as __createRequire } from 'node:module';\nconst require = __createRequire(import.meta.url);",
