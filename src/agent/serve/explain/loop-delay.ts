@@ -1,6 +1,6 @@
 import { createHistogram } from 'node:perf_hooks';
 import type { AgentState } from '../../../api/index.ts';
-import { type Clock, systemClock } from '../../../base/index.ts';
+import type { Clock } from '../../../base/index.ts';
 
 /** How late the event loop comes to its work. */
 export interface LoopDelay {
@@ -28,7 +28,7 @@ const lateMs = 5;
  * Looks at the clock every 50 ms while the loop works or comes late, and less and less often, down to every 5 s, while it does not.
  * What comes in meanwhile says so by `workCame`.
  */
-export function measureLoopDelay(deps: LoopDelayDeps = { clock: systemClock, utilization: ofThisLoop() }): LoopDelay {
+export function measureLoopDelay(deps: LoopDelayDeps = { clock: idleClock, utilization: ofThisLoop() }): LoopDelay {
   const { clock, utilization } = deps;
   // Of microseconds; a histogram counts from one on.
   const histogram = createHistogram();
@@ -66,6 +66,15 @@ export function measureLoopDelay(deps: LoopDelayDeps = { clock: systemClock, uti
     stop: () => cancel(),
   };
 }
+
+/** A look keeps no process alive. */
+const idleClock: LoopDelayDeps['clock'] = {
+  monotonicMs: () => performance.now(),
+  schedule(ms, callback) {
+    const timer = setTimeout(callback, ms).unref();
+    return () => clearTimeout(timer);
+  },
+};
 
 function ofThisLoop(): () => number {
   let last = performance.eventLoopUtilization();
