@@ -1,6 +1,7 @@
 import { isIP } from 'node:net';
 import type {
   Domain,
+  DomainInterface,
   DomainInterfaceStatus,
   Interface,
   VirtualMachineInstance,
@@ -24,7 +25,9 @@ export function projectInterfaces(
   const wanted = vmi.spec?.domain?.devices?.interfaces ?? [];
   const reports = (domain.Status.Interfaces ?? []).filter(({ InterfaceName }) => InterfaceName !== '');
   const found = firstOfEachName([...fromDomain(domain), ...fromHostDevices(domain, wanted)]);
+  const unreached = new Set((domain.Spec?.Devices?.Interfaces ?? []).filter(isUserNetwork).map(nameOf));
   const known = found.map((entry) => {
+    if (unreached.has(entry.name)) return withIps(withAgentReport(entry, reports, undefined), []);
     const ofPod = (Object.hasOwn(podIps, entry.name ?? '') && podIps[entry.name ?? '']) || [];
     const binding = wanted.find(({ name }) => name === entry.name);
     if (ofPod.length === 0) return withAgentReport(keepIps(entry, before), reports, binding);
@@ -33,6 +36,10 @@ export function projectInterfaces(
   const listed = [...known, ...unmatched(found, reports)];
   return withMultus(podNetworkFirst(listed, vmi, before), before, wanted).map((entry) => keepPodName(entry, before));
 }
+
+/** QEMU's own network, into which nothing can be connected: what the guest calls its address is nobody's to reach it. */
+const isUserNetwork = ({ Type: type }: DomainInterface) => type === 'user';
+const nameOf = ({ Alias: alias }: DomainInterface) => alias?.Name;
 
 /** A name belongs to one interface; a domain that says otherwise is not believed twice. */
 function firstOfEachName(list: readonly VmiInterfaceStatus[]): VmiInterfaceStatus[] {

@@ -12,12 +12,14 @@ interface Situation {
   /** Of the guest agent; undefined: it reports nothing. */
   readonly told?: readonly string[];
   readonly before?: readonly VmiInterfaceStatus[];
+  /** libvirt's. */
+  readonly type?: string;
 }
 
 /** Addresses of the only interface. */
-function ipsOf({ binding = { masquerade: {} }, podIps, told, before = [] }: Situation) {
+function ipsOf({ binding = { masquerade: {} }, podIps, told, before = [], type = 'ethernet' }: Situation) {
   const domain = domainOf('Running');
-  const device = { Alias: { Name: 'default' }, MAC: { MAC: mac }, Driver: null, LinkState: null };
+  const device = { Type: type, Alias: { Name: 'default' }, MAC: { MAC: mac }, Driver: null, LinkState: null };
   domain.Spec = { ...domain.Spec, Devices: { ...domain.Spec?.Devices, Interfaces: [device] } } as never;
   if (told) domain.Status.Interfaces = [{ Mac: mac, Ip: told[0] ?? '', IPs: [...told], InterfaceName: 'eth0' }];
   const spec = {
@@ -53,4 +55,10 @@ test('addresses in the pod replace what stood in the status before', () => {
   const before = [{ name: 'default', ipAddress: '10.9.9.9', ipAddresses: ['10.9.9.9'] }];
   assert.deepEqual(ipsOf({ podIps: pod, before }), ['10.244.7.5', pod]);
   assert.deepEqual(ipsOf({ before }), ['10.9.9.9', ['10.9.9.9']]);
+});
+
+test('in QEMU’s own network, which nobody reaches, a guest has no address, whatever its agent says', () => {
+  const before = [{ name: 'default', ipAddress: '10.0.2.15', ipAddresses: ['10.0.2.15'] }];
+  assert.deepEqual(ipsOf({ type: 'user', told: ['10.0.2.15', 'fec0::1'], before }), [undefined, undefined]);
+  assert.deepEqual(ipsOf({ type: 'user', before }), [undefined, undefined]);
 });
