@@ -1,4 +1,4 @@
-import { rename, rm } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import { kubeconfigText } from '../../apiserver/index.ts';
 import { errorMessage, isRecord, sleep } from '../../base/index.ts';
 import { isKubeError, type KubeClient, loadKubeAccess } from '../../kube/index.ts';
@@ -82,7 +82,8 @@ async function draftOf(output: string, text: string) {
     const why = `${output} cannot be written (${errorMessage(cause)}): nothing was changed, choose another file`;
     throw new NodeError('NO_PERMISSION', why, { cause });
   }
-  return { keep: () => rename(draft, output), discard: () => rm(draft, { force: true }) };
+  const discard = () => rm(draft, { force: true });
+  return { keep: () => writeFileAtomic(output, text, 0o600).then(discard), discard };
 }
 
 /** Also while the node does not run. Throws NodeError. */

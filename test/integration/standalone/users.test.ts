@@ -69,6 +69,7 @@ describe('ordinary users of the node’s API', () => {
   test('a user of one namespace makes VMs there, and sees nothing of another', async () => {
     const { client, said } = await add('anna', { namespace: 'team-a' });
     assert.match(said, /anna may make and use VMs in the namespace team-a only/);
+    assert.ok(!(await readdir(paths.stateDir)).includes('anna.kubeconfig.new'));
     assert.equal((await stat(fileOf('anna'))).mode & 0o777, 0o600);
     assert.equal((await client.post(vmsOf('team-a'), vm('mine'))).status, 201);
     assert.equal((await client.get(`${vmsOf('team-a')}/old`)).status, 200);
