@@ -17,7 +17,7 @@ checkFolderRules({
     'cmd-server': ['domain', 'stats'],
     probe: [],
   },
-  /** Errors, the options, the hypervisor as all of them see it. */
-  shared: ['errors.ts', 'options.ts', 'ports.ts'],
+  /** Errors, secrets in the pod, the options, the hypervisor as all of them see it. */
+  shared: ['errors.ts', 'mounted-secret.ts', 'options.ts', 'ports.ts'],
   sharedMayImport: ['domain', 'guest-agent'],
 });
