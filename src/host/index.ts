@@ -58,7 +58,7 @@ export {
   type ReportedPeer,
   startedMs,
 } from './peer.ts';
-export { openPlainFile, PlainFileError, readPlainFile, readPlainFileSync, readText } from './plain-file.ts';
+export { lastBytes, openPlainFile, PlainFileError, readPlainFile, readPlainFileSync, readText } from './plain-file.ts';
 export { PresenceSocket } from './presence-socket.ts';
 export { hasEnded, type ProcessStat, parseProcessStat, readProcessStat } from './process-stat.ts';
 export { userOf } from './process-table.ts';

@@ -3,7 +3,7 @@ import { type FileHandle, open } from 'node:fs/promises';
 import path from 'node:path';
 import { type Clock, errorCode, errorMessage, type Logger } from '../base/index.ts';
 import { type LogTime, noteTime } from './log-times.ts';
-import { openPlainFile, readText } from './plain-file.ts';
+import { lastBytes, openPlainFile, readText } from './plain-file.ts';
 
 const usualLogBytes = 10 * 2 ** 20;
 /** Of a record of how much was taken away from a log. */
@@ -29,10 +29,10 @@ export async function rotateLog(file: string, { maxBytes = usualLogBytes, counts
   try {
     const found = await handle.stat();
     if (!found.isFile() || found.size <= maxBytes) return;
-    const { size, last } = await lastPart(handle, maxBytes);
+    const { size, bytes } = await lastBytes(handle, maxBytes);
     await handle.truncate(0);
     // Only now: a flooding writer goes on meanwhile.
-    await writePart(`${file}.1`, last);
+    await writePart(`${file}.1`, bytes);
     if (counts) await writePart(`${file}.start`, Buffer.from(String((await readLogStart(file)) + size)));
   } finally {
     await handle.close();
@@ -68,13 +68,6 @@ async function writePart(file: string, bytes: Buffer): Promise<void> {
   } finally {
     await handle.close();
   }
-}
-
-async function lastPart(handle: FileHandle, maxBytes: number): Promise<{ size: number; last: Buffer }> {
-  const { size } = await handle.stat();
-  const buffer = Buffer.allocUnsafe(Math.min(size, maxBytes));
-  const { bytesRead } = await handle.read(buffer, 0, buffer.length, size - buffer.length);
-  return { size, last: buffer.subarray(0, bytesRead) };
 }
 
 /** Between two looks at a log that is written to. A pod in memory alone writes a gigabyte per second. */

@@ -48,6 +48,17 @@ export async function readText(handle: FileHandle, maxBytes: number): Promise<st
   }
 }
 
+/** The end of an open file, at most `maxBytes`, and how long the file is. Rejects with the system's error. */
+export async function lastBytes(
+  handle: FileHandle,
+  maxBytes: number,
+): Promise<{ readonly size: number; readonly bytes: Buffer }> {
+  const { size } = await handle.stat();
+  const length = Math.min(size, maxBytes);
+  const { bytesRead, buffer } = await handle.read(Buffer.alloc(length), 0, length, size - length);
+  return { size, bytes: buffer.subarray(0, bytesRead) };
+}
+
 /** As `readPlainFile`, for small files at moments that must not end in between. */
 export function readPlainFileSync(file: string, maxBytes: number): string {
   check(lstatSync(file));

@@ -22,7 +22,7 @@ import {
 import { open } from 'node:fs/promises';
 import { CodedError, errorCode } from '../base/index.ts';
 import { NewFile } from './new-file.ts';
-import { readOpenedText } from './plain-file.ts';
+import { lastBytes, readOpenedText } from './plain-file.ts';
 
 /**
  * Paths below a pod belong to its tenant: every element is opened on its own, without following links, and what was
@@ -193,10 +193,7 @@ export class SafePath {
     if (!this.stat().isFile()) throw new SafePathError('NO_FILE', `${this.shown} is no plain file`);
     const file = await open(this.#path, constants.O_RDONLY | constants.O_NONBLOCK);
     try {
-      const { size } = await file.stat();
-      const length = Math.min(size, maxBytes);
-      const { bytesRead, buffer } = await file.read(Buffer.alloc(length), 0, length, size - length);
-      return { size, bytes: buffer.subarray(0, bytesRead) };
+      return await lastBytes(file, maxBytes);
     } finally {
       await file.close();
     }

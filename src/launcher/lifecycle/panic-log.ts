@@ -1,4 +1,4 @@
-import { open } from 'node:fs/promises';
+import { lastBytes, openPlainFile } from '../../host/index.ts';
 
 export interface PanicInfo {
   readonly Type: string;
@@ -29,14 +29,8 @@ export function panicMessage(info: PanicInfo): string {
 }
 
 async function readTail(file: string): Promise<string> {
-  const handle = await open(file, 'r');
-  try {
-    const { size } = await handle.stat();
-    const length = Math.min(size, tailBytes);
-    const buffer = Buffer.alloc(length);
-    const { bytesRead } = await handle.read(buffer, 0, length, size - length);
-    return buffer.toString('utf8', 0, bytesRead);
-  } finally {
-    await handle.close();
-  }
+  const handle = await openPlainFile(file);
+  return lastBytes(handle, tailBytes)
+    .then(({ bytes }) => bytes.toString('utf8'))
+    .finally(() => handle.close());
 }
