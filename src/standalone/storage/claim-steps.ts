@@ -11,7 +11,7 @@ import type { ClaimFacts } from './claim-facts.ts';
 import { type ClaimStepArgs, lossOf, roomWords } from './claim-rules.ts';
 import { annotations, driver, finalizers, handleOf, ownHandle, volumeNameOf } from './driver.ts';
 import { requireUnused } from './in-use.ts';
-import { done, failedWith, finalizersPatch, type StorageContext } from './loop.ts';
+import { addFinalizer, changed, done, failedWith, orChanged, removeFinalizer, type StorageContext } from './loop.ts';
 import { wantedBytes } from './sizes.ts';
 
 type Context = StorageContext<ClaimFacts>;
@@ -19,15 +19,11 @@ const claims = resources.persistentVolumeClaims;
 const volumes = resources.persistentVolumes;
 
 export const claimExecutors: Executors<ClaimStepArgs, Context> = {
-  protect: async (_step, context) => {
-    const claim = claimOf(context);
-    const body = finalizersPatch(claim, (present) => [...present, finalizers.claim]);
-    return written(await writeIfThere(context.deps.client.patch(claims, claim.metadata, body, 'merge')));
-  },
+  protect: (_step, context) => addFinalizer(context.deps.client, claims, claimOf(context), finalizers.claim),
   useClass: async ({ name }, context) => {
     const claim = claimOf(context);
     const body = { metadata: { uid: claim.metadata.uid }, spec: { storageClassName: name } };
-    return written(await writeIfThere(context.deps.client.patch(claims, claim.metadata, body, 'merge')));
+    return orChanged(await writeIfThere(context.deps.client.patch(claims, claim.metadata, body, 'merge')));
   },
   provision,
   reserve,
@@ -38,27 +34,19 @@ export const claimExecutors: Executors<ClaimStepArgs, Context> = {
     // The cache of volumes may be behind that of claims.
     const name = claimOf(context).spec.volumeName ?? '';
     const volume = await getIfThere<PersistentVolume>(deps.client, volumes, { name }, { signal });
-    if (lossOf({ ...observation, volume }) === undefined) return written(false);
+    if (lossOf({ ...observation, volume }) === undefined) return changed;
     const message = `${problem}: no guest starts with it; put the data back, or delete the claim`;
     await writeStatus(context, { phase: 'Lost' });
     return { kind: 'done', events: [{ type: 'Warning', reason: 'ClaimLost', message }] };
   },
   discard,
-  release: async (_step, context) => {
-    const claim = claimOf(context);
-    const body = finalizersPatch(claim, (present) => present.filter((one) => one !== finalizers.claim));
-    return written(await writeIfThere(context.deps.client.patch(claims, claim.metadata, body, 'merge')));
-  },
+  release: (_step, context) => removeFinalizer(context.deps.client, claims, claimOf(context), finalizers.claim),
 };
 
 function claimOf({ observation }: Context): PersistentVolumeClaim {
   if (observation.claim) return observation.claim;
   throw new Error('a step without a claim');
 }
-
-/** What was decided on has changed: its watch says so, and it is decided anew. */
-const written = (isDone: boolean): Outcome =>
-  isDone ? done : { kind: 'wait', afterMs: 1_000, reason: 'the claim has changed; its watch will say so' };
 
 async function writeStatus({ observation, deps }: Context, status: object): Promise<boolean> {
   const { metadata } = observation.claim ?? {};
@@ -135,7 +123,7 @@ async function reserve({ volume }: Step<ClaimStepArgs, 'reserve'>, context: Cont
     const claimRef = { apiVersion: 'v1', kind: claims.kind, namespace, name, uid };
     const body = { metadata: { uid: volumeUid, resourceVersion }, spec: { claimRef } };
     const isDone = await writeIfThere(context.deps.client.patch(volumes, volume.metadata, body, 'merge'));
-    if (!isDone) return written(false);
+    if (!isDone) return changed;
   }
   return done;
 }
@@ -146,19 +134,19 @@ async function bind(_step: object, context: Context): Promise<Outcome> {
   const { volume: known, candidate } = context.observation;
   const name = (known ?? candidate)?.metadata.name ?? volumeNameOf(claim);
   const volume = await getIfThere<PersistentVolume>(client, volumes, { name }, { signal: context.signal });
-  if (!volume || volume.spec.claimRef?.uid !== claim.metadata.uid) return written(false);
+  if (!volume || volume.spec.claimRef?.uid !== claim.metadata.uid) return changed;
   const marks = {
     [annotations.bindCompleted]: 'yes',
     [annotations.boundByController]: 'yes',
     [annotations.provisioner]: driver,
   };
   const body = { metadata: { uid: claim.metadata.uid, annotations: marks }, spec: { volumeName: name } };
-  if (!(await writeIfThere(client.patch(claims, claim.metadata, body, 'merge')))) return written(false);
+  if (!(await writeIfThere(client.patch(claims, claim.metadata, body, 'merge')))) return changed;
   await writeIfThere(
     client.patch(volumes, { name }, { status: { phase: 'Bound' } }, 'merge', { subresource: 'status' }),
   );
   const { capacity = {}, accessModes = [] } = volume.spec;
-  return written(await writeStatus(context, { phase: 'Bound', capacity, accessModes }));
+  return orChanged(await writeStatus(context, { phase: 'Bound', capacity, accessModes }));
 }
 
 /** The disk, its device, then what the objects say: the launcher reads that, and tells the guest. */

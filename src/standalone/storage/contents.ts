@@ -1,10 +1,11 @@
 import { resources, type VolumeSnapshot, type VolumeSnapshotContent } from '../../api/index.ts';
 import { getIfThere, writeIfThere } from '../../kube/index.ts';
-import { decideBy, type Executors, type Observed, type Outcome, ruleTable, type Step } from '../../reconcile/index.ts';
+import { decideBy, type Executors, type Observed, ruleTable, type Step } from '../../reconcile/index.ts';
 import { driver, finalizers, isHandle } from './driver.ts';
 import {
+  changed,
+  deleteWhole,
   done,
-  finalizersPatch,
   type StorageContext,
   type StorageDecision,
   type StorageDeps,
@@ -13,7 +14,6 @@ import {
 } from './loop.ts';
 
 const contents = resources.volumeSnapshotContents;
-const changed: Outcome = { kind: 'wait', afterMs: 1_000, reason: 'the content has changed; its watch will say so' };
 
 /** All that a decision about one content rests on; plain data. */
 export interface ContentFacts extends Observed {
@@ -87,12 +87,7 @@ const contentExecutors: Executors<ContentStepArgs, StorageContext<ContentFacts>>
     if (isStill) return changed;
     const handle = content.status?.snapshotHandle;
     if (handle && content.spec.deletionPolicy === 'Delete') await files.removeSnapshot(handle);
-    await writeIfThere(client.delete(contents, content.metadata, { uid: content.metadata.uid }));
-    const last = await getIfThere<VolumeSnapshotContent>(client, contents, content.metadata, { signal });
-    if (last?.metadata.uid !== content.metadata.uid || !last) return done;
-    const body = finalizersPatch(last, (present) => present.filter((one) => one !== finalizers.content));
-    await writeIfThere(client.patch(contents, last.metadata, body, 'merge'));
-    return done;
+    return deleteWhole(client, contents, content, finalizers.content, signal);
   },
   adopt: async ({ handle, bytes }: Step<ContentStepArgs, 'adopt'>, { observation: { content, now }, deps }) => {
     if (!content) return done;

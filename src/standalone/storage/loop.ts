@@ -1,6 +1,6 @@
-import type { ExplainFacts, KubeObject } from '../../api/index.ts';
+import type { ExplainFacts, KubeObject, ResourceType } from '../../api/index.ts';
 import { type Clock, errorMessage, type Logger } from '../../base/index.ts';
-import type { EventRecorder, KubeClient } from '../../kube/index.ts';
+import { type EventRecorder, getIfThere, type KubeClient, writeIfThere } from '../../kube/index.ts';
 import {
   type Decided,
   type Executors,
@@ -112,10 +112,61 @@ export function failedWith(reason: string, step: string, error: unknown): Outcom
   return { kind: 'failed', error: stepErrorOf(error, step), events: [event] };
 }
 
-/** A list of finalizers for a merge patch, guarded by the version it was read in. */
-export function finalizersPatch({ metadata }: KubeObject, change: (present: readonly string[]) => string[]): object {
-  const { uid, resourceVersion, finalizers = [] } = metadata;
-  return { metadata: { uid, resourceVersion, finalizers: change(finalizers) } };
-}
+/** What was decided on has changed. */
+export const changed: Outcome = { kind: 'wait', afterMs: 1_000, reason: 'it has changed; its watch will say so' };
+/** Of a write: it is done, or decided anew. */
+export const orChanged = (isDone: boolean): Outcome => (isDone ? done : changed);
 
 export const has = ({ metadata }: KubeObject, finalizer: string) => metadata.finalizers?.includes(finalizer) ?? false;
+
+/** Guarded by the version that the object was read in. */
+export async function addFinalizer(
+  client: StorageDeps['client'],
+  type: ResourceType,
+  object: KubeObject,
+  finalizer: string,
+): Promise<Outcome> {
+  if (has(object, finalizer)) return done;
+  return writeFinalizers(client, type, object, [...(object.metadata.finalizers ?? []), finalizer]);
+}
+
+/** Guarded by the version that the object was read in. */
+export async function removeFinalizer(
+  client: StorageDeps['client'],
+  type: ResourceType,
+  object: KubeObject,
+  finalizer: string,
+): Promise<Outcome> {
+  if (!has(object, finalizer)) return done;
+  const { finalizers = [] } = object.metadata;
+  return writeFinalizers(
+    client,
+    type,
+    object,
+    finalizers.filter((one) => one !== finalizer),
+  );
+}
+
+/** Deletes the object that was observed, and lets it go; what it stood for is gone already. */
+export async function deleteWhole(
+  client: StorageDeps['client'],
+  type: ResourceType,
+  { metadata }: KubeObject,
+  finalizer: string,
+  signal: AbortSignal,
+): Promise<Outcome> {
+  await writeIfThere(client.delete(type, metadata, { uid: metadata.uid }));
+  const last = await getIfThere<KubeObject>(client, type, metadata, { signal });
+  return last && last.metadata.uid === metadata.uid ? removeFinalizer(client, type, last, finalizer) : done;
+}
+
+async function writeFinalizers(
+  client: StorageDeps['client'],
+  type: ResourceType,
+  { metadata }: KubeObject,
+  finalizers: readonly string[],
+): Promise<Outcome> {
+  const { uid, resourceVersion } = metadata;
+  const body = { metadata: { uid, resourceVersion, finalizers } };
+  return orChanged(await writeIfThere(client.patch(type, metadata, body, 'merge')));
+}

@@ -14,9 +14,11 @@ import { decideBy, type Executors, type Observed, type Outcome, ruleTable } from
 import { annotations, boundHandle, driver, finalizers } from './driver.ts';
 import { heldProblem, requireUnused } from './in-use.ts';
 import {
+  addFinalizer,
+  changed,
   done,
-  finalizersPatch,
-  has,
+  orChanged,
+  removeFinalizer,
   type StorageContext,
   type StorageDecision,
   type StorageDeps,
@@ -213,8 +215,6 @@ export const decideSnapshot = (facts: SnapshotFacts): StorageDecision<SnapshotSt
 type Context = StorageContext<SnapshotFacts>;
 const type = resources.volumeSnapshots;
 const contents = resources.volumeSnapshotContents;
-const changed: Outcome = { kind: 'wait', afterMs: 1_000, reason: 'the snapshot has changed; its watch will say so' };
-const orChanged = (isDone: boolean): Outcome => (isDone ? done : changed);
 
 function snapshotOf({ observation }: Context): VolumeSnapshot {
   if (observation.snapshot) return observation.snapshot;
@@ -230,12 +230,7 @@ async function writeStatus(context: Context, status: object): Promise<Outcome> {
 }
 
 const executors: Executors<SnapshotStepArgs, Context> = {
-  protect: async (_step, context) => {
-    const snapshot = snapshotOf(context);
-    if (has(snapshot, finalizers.snapshot)) return done;
-    const body = finalizersPatch(snapshot, (present) => [...present, finalizers.snapshot]);
-    return orChanged(await writeIfThere(context.deps.client.patch(type, snapshot.metadata, body, 'merge')));
-  },
+  protect: (_step, context) => addFinalizer(context.deps.client, type, snapshotOf(context), finalizers.snapshot),
   useClass: async ({ name }, context) => {
     const { metadata } = snapshotOf(context);
     const body = { metadata: { uid: metadata.uid }, spec: { volumeSnapshotClassName: name } };
@@ -258,11 +253,7 @@ const executors: Executors<SnapshotStepArgs, Context> = {
     if (!content) await files.removeSnapshot(snapshotHandleOf(uid));
     return done;
   },
-  release: async (_step, context) => {
-    const snapshot = snapshotOf(context);
-    const body = finalizersPatch(snapshot, (present) => present.filter((one) => one !== finalizers.snapshot));
-    return orChanged(await writeIfThere(context.deps.client.patch(type, snapshot.metadata, body, 'merge')));
-  },
+  release: (_step, context) => removeFinalizer(context.deps.client, type, snapshotOf(context), finalizers.snapshot),
 };
 
 /** The copy first: a content that exists has its data, whoever is killed in between. */

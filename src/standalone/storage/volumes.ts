@@ -11,10 +11,14 @@ import {
 } from '../../reconcile/index.ts';
 import { driver, finalizers, isOfOwnData, ownHandle } from './driver.ts';
 import {
+  addFinalizer,
+  changed,
+  deleteWhole,
   done,
   failedWith,
-  finalizersPatch,
   has,
+  orChanged,
+  removeFinalizer,
   type StorageContext,
   type StorageDecision,
   type StorageDeps,
@@ -200,9 +204,10 @@ type Context = StorageContext<VolumeFacts>;
 const type = resources.persistentVolumes;
 
 const executors: Executors<VolumeStepArgs, Context> = {
-  protect: (_step, context) => changeFinalizers(context, (present) => [...present, finalizers.volume]),
-  release: (_step, context) =>
-    changeFinalizers(context, (present) => present.filter((one) => one !== finalizers.volume)),
+  protect: async (_step, { observation: { volume }, deps }) =>
+    volume ? addFinalizer(deps.client, type, volume, finalizers.volume) : done,
+  release: async (_step, { observation: { volume }, deps }) =>
+    volume ? removeFinalizer(deps.client, type, volume, finalizers.volume) : done,
   writeStatus: async ({ phase, reason, message }: Step<VolumeStepArgs, 'writeStatus'>, { observation, deps }) => {
     const { volume } = observation;
     const status = { phase, reason: reason ?? null, message: message ?? null };
@@ -212,7 +217,7 @@ const executors: Executors<VolumeStepArgs, Context> = {
     const isDone = await writeIfThere(
       deps.client.patch(type, volume.metadata, body, 'merge', { subresource: 'status' }),
     );
-    return isDone ? done : changed;
+    return orChanged(isDone);
   },
   reclaim,
   detach: async (_step, { observation, deps }) => {
@@ -223,15 +228,6 @@ const executors: Executors<VolumeStepArgs, Context> = {
     return done;
   },
 };
-
-const changed: Outcome = { kind: 'wait', afterMs: 1_000, reason: 'the volume has changed; its watch will say so' };
-
-async function changeFinalizers({ observation, deps }: Context, change: (present: readonly string[]) => string[]) {
-  const { volume } = observation;
-  if (!volume) return done;
-  const isDone = await writeIfThere(deps.client.patch(type, volume.metadata, finalizersPatch(volume, change), 'merge'));
-  return isDone ? done : changed;
-}
 
 /** The cache may be behind: the API server is asked, for nothing brings the data back. */
 async function reclaim(_step: object, context: Context): Promise<Outcome> {
@@ -252,12 +248,7 @@ async function reclaim(_step: object, context: Context): Promise<Outcome> {
   } catch (error) {
     return failedWith('VolumeFailedDelete', 'reclaim', error);
   }
-  await writeIfThere(client.delete(type, volume.metadata, { uid: volume.metadata.uid }));
-  const last = await getIfThere<PersistentVolume>(client, type, { name: known }, { signal });
-  if (!last || last.metadata.uid !== observation.uid) return done;
-  const body = finalizersPatch(last, (present) => present.filter((one) => one !== finalizers.volume));
-  await writeIfThere(client.patch(type, last.metadata, body, 'merge'));
-  return done;
+  return deleteWhole(client, type, volume, finalizers.volume, signal);
 }
 
 export const volumeKind: StorageKind<VolumeFacts, VolumeStepArgs> = {
