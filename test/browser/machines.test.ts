@@ -218,13 +218,13 @@ describe('the page in a browser: machines are made, changed, copied and deleted'
   });
 
   test('an image is uploaded; what is none is refused in words', async () => {
-    await writeFile(path.join(files, 'debian-12.qcow2'), gzipSync(Buffer.alloc(4_096)));
+    await writeFile(path.join(files, 'debian-12.qcow2'), gzipSync('<!DOCTYPE html><title>404</title>'));
     await go('images');
-    await field('File (qcow2, raw, ISO)').setInputFiles(path.join(files, 'debian-12.qcow2'));
+    await field('File (qcow2, raw, ISO, VMDK, VDI, VHD)').setInputFiles(path.join(files, 'debian-12.qcow2'));
     await watched.page.getByRole('button', { name: /^Upload/ }).click();
-    await watched.page.getByRole('alert').getByText('compressed with gzip: unpack it first').waitFor();
+    await watched.page.getByRole('alert').getByText('is a web page and no disk').waitFor();
     execFileSync('qemu-img', ['create', '-q', '-f', 'qcow2', path.join(files, 'fine.qcow2'), '16M']);
-    await field('File (qcow2, raw, ISO)').setInputFiles(path.join(files, 'fine.qcow2'));
+    await field('File (qcow2, raw, ISO, VMDK, VDI, VHD)').setInputFiles(path.join(files, 'fine.qcow2'));
     await watched.page.getByRole('button', { name: /^Upload/ }).click();
     await watched.page.getByRole('row', { name: /^my\/fine disk or ISO/ }).waitFor();
     await watched.picture('5-uploaded');

@@ -1,14 +1,11 @@
 import { execFile } from 'node:child_process';
-import { mkdir, readFile, rename, stat } from 'node:fs/promises';
+import { readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { errorCode, errorMessage, rfc3339 } from '../../base/index.ts';
 import {
   checksumForms,
-  convert,
-  digestOf,
   download,
-  findDisk,
   giveToImport,
   isNoSpace,
   makeWorkDirectory,
@@ -16,12 +13,10 @@ import {
   parseChecksum,
   requireSpace,
   shownUrl,
-  takeBack,
   verify,
-  type WorkFile,
 } from '../disk-images/index.ts';
 import { NodeError } from '../errors.ts';
-import type { ImageDraft, ImageRecord, ImageStore } from '../pod-runner/index.ts';
+import { type ImageDraft, type ImageRecord, type ImageStore, putImageDisk } from '../pod-runner/index.ts';
 
 export interface ImageWish {
   readonly reference: string;
@@ -41,8 +36,6 @@ export interface ImageAddDeps {
   readonly now?: () => Date;
 }
 
-/** What a guest's disk has as its owner and mode in an image: every pod may read it, none may write. */
-const imageOwner = { uid: 0, gid: 0 };
 const run = promisify(execFile);
 
 /**
@@ -74,9 +67,7 @@ export async function addImage(wish: ImageWish, deps: ImageAddDeps): Promise<Ima
     const what = kind === 'url' ? stamp.source : source;
     const file = { dir: draft.work, what, name: await bring(kind, wish, draft, deps) };
     if (expected) await verify(path.join(file.dir, file.name), expected, what, deps.signal);
-    deps.progress('checksum');
-    const digest = await digestOf(path.join(file.dir, file.name), 'sha256', deps.signal);
-    record = { ...stamp, disk: { ...(await placeDisk(file, draft, deps)), checksum: `sha256:${digest}` } };
+    record = { ...stamp, disk: await putImageDisk(file, draft, deps) };
     return record;
   });
   return record;
@@ -133,26 +124,4 @@ async function copy(args: readonly string[], source: string): Promise<void> {
     const isFull = isNoSpace(cause) || text.includes('No space left');
     throw new NodeError(isFull ? 'NO_SPACE' : 'CHILD_FAILED', `${source} cannot be copied: ${text}`, { cause });
   });
-}
-
-/** Raw and qcow2 stay as they are; what a launcher does not take becomes qcow2. */
-async function placeDisk(given: WorkFile, { image }: ImageDraft, { progress, signal }: ImageAddDeps) {
-  progress('check');
-  const { file, info } = await findDisk(given, { maxBytes: maxVirtualBytes }, signal);
-  const { kind, virtualBytes } = info;
-  const format = kind === 'raw' || kind === 'iso' ? 'raw' : 'qcow2';
-  const isTaken = format === 'raw' || kind === 'qcow2';
-  const onProgress = (share: number) => progress(`convert ${kind} to qcow2`, share);
-  const final = isTaken ? file : await convert(file, info, { to: 'qcow2', signal, onProgress });
-  const name = `disk/disk.${format === 'raw' ? 'img' : 'qcow2'}`;
-  await mkdir(path.join(image, 'disk'));
-  await takeBack(path.join(final.dir, final.name), ownerHere(), 0o644);
-  await rename(path.join(final.dir, final.name), path.join(image, name));
-  return { file: name, format, givenAs: kind, virtualBytes } as const;
-}
-
-/** Who is not root keeps what it makes. */
-function ownerHere(): { readonly uid: number; readonly gid: number } {
-  const [uid, gid] = [process.geteuid?.() ?? 0, process.getegid?.() ?? 0];
-  return uid === 0 ? imageOwner : { uid, gid };
 }

@@ -7,6 +7,7 @@ export { accountFiles, qemuUser } from './accounts.ts';
 export { ClaimDirectories, type ClaimParts } from './claims.ts';
 export * from './decide.ts';
 export { HostDisks } from './host-disks.ts';
+export { putImageDisk } from './image-disk.ts';
 export * from './images.ts';
 export * from './kube-pods.ts';
 export type { PodObservation } from './observe.ts';

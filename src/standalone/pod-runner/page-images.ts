@@ -1,11 +1,12 @@
 import { createWriteStream } from 'node:fs';
-import { mkdir, readdir, stat } from 'node:fs/promises';
+import { readdir, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { pipeline } from 'node:stream/promises';
-import { errorCode } from '../../base/index.ts';
+import { rfc3339 } from '../../base/index.ts';
 import type { ImageRow, WebImages } from '../../web/index.ts';
+import { giveToImport, isNoSpace, makeWorkDirectory } from '../disk-images/index.ts';
 import { NodeError } from '../errors.ts';
-import { imageFormat } from './image-format.ts';
+import { putImageDisk } from './image-disk.ts';
 import type { ImageStore } from './images.ts';
 
 /** The images of the node as its page shows and gets them. */
@@ -14,25 +15,28 @@ export function pageImages(store: ImageStore): WebImages {
     list: async () => {
       const stored = await store.list();
       const rows = stored.map(({ reference, name }) =>
-        reference === undefined ? undefined : describe(reference, path.join(store.dir, name)),
+        reference === undefined ? undefined : describe(reference, path.join(store.dir, name), store),
       );
       return (await Promise.all(rows)).filter((row) => row !== undefined);
     },
     upload: async (reference, content, signal) => {
       await refuseTaken(store, reference);
-      let format: ImageRow['format'];
-      const dir = await store.put(reference, async ({ image }) => {
-        await mkdir(path.join(image, 'disk'));
-        const file = path.join(image, 'disk', 'disk.img');
-        await pipeline(content, createWriteStream(file), { signal }).catch((cause: unknown) => {
-          throw signal.aborted ? signal.reason : writeError(cause);
-        });
-        format = await imageFormat(file);
+      const dir = await store.put(reference, async (draft) => {
+        await makeWorkDirectory(draft.work);
+        const given = { dir: draft.work, name: 'given', what: 'the upload' };
+        const file = path.join(given.dir, given.name);
+        await pipeline(content, createWriteStream(file, { flags: 'wx', mode: 0o600 }), { signal }).catch(
+          (cause: unknown) => {
+            throw signal.aborted ? signal.reason : writeError(cause);
+          },
+        );
+        await giveToImport(file);
+        const disk = await putImageDisk(given, draft, { signal, progress: () => undefined });
         // Another one may have come meanwhile.
         await refuseTaken(store, reference);
-        return undefined;
+        return { source: 'upload by the page', addedAt: rfc3339(new Date()), disk };
       });
-      return { ...(await describe(reference, dir)), ...(format && { format }) };
+      return describe(reference, dir, store);
     },
   };
 }
@@ -44,17 +48,23 @@ async function refuseTaken(store: ImageStore, reference: string): Promise<void> 
 }
 
 function writeError(cause: unknown): unknown {
-  if (errorCode(cause) !== 'ENOSPC') return cause;
+  if (!isNoSpace(cause)) return cause;
   return new NodeError('IMAGE_INVALID', 'the disk of the node is full: remove images, or files of other programs', {
     cause,
   });
 }
 
-async function describe(reference: string, dir: string): Promise<ImageRow> {
+async function describe(reference: string, dir: string, store: ImageStore): Promise<ImageRow> {
   const [disks, boot] = await Promise.all([filesIn(path.join(dir, 'disk')), filesIn(path.join(dir, 'boot'))]);
+  const format = (await store.recordOf(dir))?.disk?.format;
   const isKernel = boot.some(({ name }) => name === 'vmlinuz') && boot.some(({ name }) => name === 'initramfs.gz');
   const sizeBytes = [...disks, ...boot].reduce((sum, { bytes }) => sum + bytes, 0);
-  return { reference, boots: disks.length > 0 ? 'disk' : isKernel ? 'kernel' : 'nothing', sizeBytes };
+  return {
+    reference,
+    boots: disks.length > 0 ? 'disk' : isKernel ? 'kernel' : 'nothing',
+    sizeBytes,
+    ...(format && { format }),
+  };
 }
 
 async function filesIn(dir: string): Promise<{ readonly name: string; readonly bytes: number }[]> {

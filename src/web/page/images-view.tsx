@@ -113,7 +113,7 @@ function UploadCard({ state, onDone }: { readonly state: PageState; readonly onD
     <Card title="Upload">
       <form class="form upload" onSubmit={(event) => void send(event)}>
         <div class="field">
-          <label for="upload-file">File (qcow2, raw, ISO)</label>
+          <label for="upload-file">File (qcow2, raw, ISO, VMDK, VDI, VHD)</label>
           <input
             ref={input}
             id="upload-file"

@@ -40,7 +40,7 @@ function messageOf(text: string): string {
 
 /** A name that people would give it: `debian-12.qcow2` is `my/debian-12`. */
 export function referenceFor(fileName: string): string {
-  const base = fileName.toLowerCase().replace(/\.(?:qcow2|img|raw|iso)$/, '');
+  const base = fileName.toLowerCase().replace(/(?:\.(?:qcow2|img|raw|iso|vmdk|vdi|vhdx|vhd))?(?:\.(?:gz|xz))?$/, '');
   const name = base.replace(/[^a-z0-9._-]/g, '-').replace(/^[^a-z0-9]/, '');
   return `my/${name.slice(0, 60) || 'image'}`;
 }

@@ -7,7 +7,7 @@ checkFolderRules({
     'data-volumes': ['disk-images'],
     'disk-images': [],
     'pod-network': [],
-    'pod-runner': ['storage'],
+    'pod-runner': ['disk-images', 'storage'],
     storage: [],
     page: ['agent-api'],
     services: ['pod-network'],

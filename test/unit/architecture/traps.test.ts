@@ -36,9 +36,9 @@ const renaming: Readonly<Record<string, string>> = {
   'src/launcher/disks/container-disk.ts': 'a link of the pod',
   'src/launcher/disks/image.ts': 'an image that ends with the pod',
   'src/launcher/lifecycle/state-file.ts': 'sets aside what is torn',
-  'src/standalone/cli/image-add.ts': 'a disk into the draft of an image, which is synced whole',
   'src/standalone/pod-runner/object-volume.ts':
     'a key that gets owner and mode before the pod sees it; it ends with the pod',
+  'src/standalone/pod-runner/image-disk.ts': 'a disk into the draft of an image, which is synced whole',
   'src/standalone/pod-runner/images.ts': 'a directory, synced with all that is in it',
   'src/standalone/storage/volume-files.ts': 'disks and directories, synced before',
   'src/standalone/supervisor/capabilities.ts': 'files that a script of the pod made, synced',

@@ -185,4 +185,5 @@ test('a file has a reference that the node takes', () => {
   assert.equal(referenceFor('Debian 12 (genericcloud).qcow2'), 'my/debian-12--genericcloud-');
   assert.equal(referenceFor('.img'), 'my/image');
   assert.equal(referenceFor('a.iso'), 'my/a');
+  assert.equal(referenceFor('a.vmdk.xz'), 'my/a');
 });

@@ -6,7 +6,7 @@ import path from 'node:path';
 import { Readable } from 'node:stream';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
-import { ImageStore, pageImages } from '../../../src/standalone/index.ts';
+import { ImageStore, pageImages } from '../../../../src/standalone/index.ts';
 
 const { signal } = new AbortController();
 const disk = Buffer.alloc(65_536, 'a disk ');
@@ -48,31 +48,51 @@ describe('images that come over the page', () => {
     assert.equal((await upload('my/q', await qcow2())).format, 'qcow2');
   });
 
+  test('what a launcher does not take becomes a qcow2, and what is packed is unpacked, as with virt-node image add', async () => {
+    const packed = await upload('my/packed', gzipSync(disk));
+    assert.deepEqual([packed.format, packed.boots], ['raw', 'disk']);
+    assert.deepEqual(await readFile(path.join(await store.resolve('my/packed'), 'disk/disk.img')), disk);
+    execFileSync('qemu-img', ['create', '-q', '-f', 'vmdk', path.join(top, 'made.vmdk'), '1M']);
+    assert.equal((await upload('my/vmdk', await readFile(path.join(top, 'made.vmdk')))).format, 'qcow2');
+    const record = await store.recordOf(await store.resolve('my/vmdk'));
+    assert.deepEqual([record?.disk?.givenAs, record?.disk?.virtualBytes], ['vmdk', 2 ** 20]);
+    assert.deepEqual(
+      (await pageImages(store).list()).map(({ reference, format }) => [reference, format]),
+      [
+        ['my/packed', 'raw'],
+        ['my/vmdk', 'qcow2'],
+      ],
+    );
+  });
+
   test('one that names a file of this machine is refused before any program opens it, and nothing is left of it', async () => {
     await writeFile(path.join(top, 'secret'), disk);
     const backed = await qcow2('-b', path.join(top, 'secret'), '-F', 'raw');
-    await assert.rejects(upload('my/a', backed), { code: 'IMAGE_INVALID', message: /has a backing file: flatten it/ });
+    await assert.rejects(upload('my/a', backed), { code: 'DISK_REFUSED', message: /has a backing file: flatten it/ });
     const apart = await qcow2('-o', `data_file=${path.join(top, 'secret')},data_file_raw=on`);
-    await assert.rejects(upload('my/b', apart), { code: 'IMAGE_INVALID', message: /its data is in another file/ });
+    await assert.rejects(upload('my/b', apart), { code: 'DISK_REFUSED', message: /keeps its data in another file/ });
     assert.deepEqual(await left(), []);
   });
 
   const refused: readonly (readonly [what: string, content: Buffer, why: RegExp])[] = [
-    ['nothing', Buffer.alloc(0), /it is empty/],
-    ['what is compressed', gzipSync(disk), /compressed with gzip: unpack it first/],
-    ['a vmdk', Buffer.from(`KDMV${'x'.repeat(100)}`), /a vmdk image: make it qcow2 with/],
-    ['a web page', Buffer.from('<!DOCTYPE html><title>404</title>'), /a web page/],
+    ['nothing', Buffer.alloc(0), /the upload is empty/],
+    ['what is packed twice', gzipSync(gzipSync(disk)), /is packed twice: unpack it first/],
+    ['a vmdk that is none', Buffer.from(`KDMV${'x'.repeat(100)}`), /is no vmdk disk that QEMU can read/],
+    ['a web page', Buffer.from('<!DOCTYPE html><title>404</title>'), /is a web page and no disk/],
   ];
   for (const [what, content, why] of refused) {
     test(`${what} is refused in words`, async () => {
-      await assert.rejects(upload('my/x', content), { code: 'IMAGE_INVALID', message: why });
+      await assert.rejects(upload('my/x', content), { code: 'DISK_REFUSED', message: why });
       assert.deepEqual(await left(), []);
     });
   }
 
   test('half a qcow2 is refused in the words of qemu-img', async () => {
     const torn = (await qcow2()).subarray(0, 90);
-    await assert.rejects(upload('my/x', torn), { code: 'IMAGE_INVALID', message: /qemu-img cannot read it: / });
+    await assert.rejects(upload('my/x', torn), {
+      code: 'DISK_REFUSED',
+      message: /is no qcow2 disk that QEMU can read: /,
+    });
   });
 
   test('what breaks off is not there, and an image that is there is not replaced', async () => {
