@@ -2,6 +2,8 @@ import assert from 'node:assert/strict';
 import { mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { Readable } from 'node:stream';
+import { buffer } from 'node:stream/consumers';
 import fc from 'fast-check';
 import { groupsInUse } from '../../src/agent/node/devices/groups-in-use.ts';
 import { readHostDevices } from '../../src/agent/node/devices/host-devices.ts';
@@ -31,6 +33,7 @@ import { parseCpuList } from '../../src/host/cpu-set.ts';
 import { isProcessAlive } from '../../src/host/peer.ts';
 import { parseProcessStat } from '../../src/host/process-stat.ts';
 import { parseCommand } from '../../src/standalone/cli/command.ts';
+import { FormFile } from '../../src/standalone/data-volumes/form-file.ts';
 import { NodeError } from '../../src/standalone/errors.ts';
 import { accountFiles } from '../../src/standalone/pod-runner/accounts.ts';
 import { ImageStore } from '../../src/standalone/pod-runner/images.ts';
@@ -348,6 +351,25 @@ fuzz('agent: the checkpoint of the kubelet', {
       },
     );
   },
+});
+
+const form =
+  'before\r\n--edge\r\nContent-Disposition: form-data; name="other"\r\n\r\nx\r\n' +
+  '--edge\r\nContent-Disposition: form-data; name="file"; filename="d"\r\n\r\n\r\n--edg\r\n--edge--\r\n';
+
+fuzz('standalone: forms of uploads', {
+  input: changedText([form], ['--edge', '\r\n', '"', 'name="file"', '--']),
+  parse: (text) =>
+    judgedLater(
+      (error) => error instanceof NodeError && error.code === 'DISK_REFUSED',
+      async () => {
+        const bytes = Buffer.from(text, 'latin1');
+        const pieces = [bytes.subarray(0, bytes.length / 2), bytes.subarray(bytes.length / 2)];
+        const file = await buffer(Readable.from(pieces).compose(new FormFile('multipart/form-data; boundary=edge')));
+        assert.ok(bytes.includes(file));
+      },
+    ),
+  growing: { boundaries: repeated('\r\n--edge'), ends: repeated('\r\n--edg'), lines: repeated('\r\n', '--edge\r\n') },
 });
 
 fuzz('agent: attributes of devices', {

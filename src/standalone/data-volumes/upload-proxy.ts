@@ -2,7 +2,7 @@ import { createWriteStream } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import path from 'node:path';
-import { Transform } from 'node:stream';
+import { PassThrough, Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { type Clock, type Component, errorCode, errorMessage, type Logger } from '../../base/index.ts';
 import { HttpServer } from '../../http/index.ts';
@@ -11,6 +11,7 @@ import { isNoSpace, makeWorkDirectory, requireSpace } from '../disk-images/index
 import { NodeError } from '../errors.ts';
 import type { AwaitedUpload, DataVolumeController } from './data-volume-controller.ts';
 import { mostBytes } from './fill.ts';
+import { FormFile } from './form-file.ts';
 import type { UploadClaim, UploadTokenKey } from './upload-token.ts';
 
 export interface UploadProxyOptions {
@@ -32,12 +33,26 @@ interface Answer {
   readonly message: string;
 }
 
-/** Path → when it is answered: with the disk in its place, or as soon as what came is known to be one. */
-const routes: Readonly<Record<string, 'filled' | 'accepted'>> = {
-  '/v1beta1/upload': 'filled',
-  '/v1beta1/upload-async': 'accepted',
+interface Route {
+  /** It is answered with the disk in its place, or as soon as what came is known to be one. */
+  readonly until: 'filled' | 'accepted';
+  /** The disk is the field `file` of a form. */
+  readonly isForm: boolean;
+}
+
+/** CDI's (pkg/common of CDI). */
+const routes: Readonly<Record<string, Route>> = {
+  upload: { until: 'filled', isForm: false },
+  'upload-async': { until: 'accepted', isForm: false },
+  'upload-form': { until: 'filled', isForm: true },
+  'upload-form-async': { until: 'accepted', isForm: true },
 };
-const formRoute = /^\/v1(?:alpha1|beta1)\/upload-form/;
+/** As CDI: a page of any origin may send a disk, when it has a token. */
+const anyOrigin = {
+  'Access-Control-Allow-Origin': '*',
+  'Access-Control-Allow-Methods': 'HEAD, POST, PUT',
+  'Access-Control-Allow-Headers': 'Authorization, Content-Type',
+};
 /** A client that sends nothing for so long has gone. */
 const silenceMs = 60_000;
 const fileName = 'upload';
@@ -89,18 +104,17 @@ export class UploadProxy implements Component {
     if (request.socket.destroyed) return;
     // What is left of a body that nobody wants would be taken for the next request.
     if (!request.complete) response.setHeader('Connection', 'close');
-    response.writeHead(answer.httpStatus, { 'Content-Type': 'text/plain; charset=utf-8' });
+    response.writeHead(answer.httpStatus, { ...anyOrigin, 'Content-Type': 'text/plain; charset=utf-8' });
     response.end(request.method === 'HEAD' ? undefined : `${answer.message}\n`);
   }
 
   async #answer(request: IncomingMessage): Promise<Answer> {
     const { pathname } = new URL(request.url ?? '/', 'https://proxy');
     if (pathname === '/healthz') return { httpStatus: 200, message: 'OK' };
-    if (formRoute.test(pathname)) {
-      return { httpStatus: 501, message: 'forms are not taken here: send the disk itself to /v1beta1/upload' };
-    }
-    const until = routes[pathname];
-    if (until === undefined) return { httpStatus: 404, message: `there is no ${pathname} here` };
+    const [, name = ''] = /^\/v1(?:alpha1|beta1)\/([a-z-]+)$/.exec(pathname) ?? [];
+    const route = Object.hasOwn(routes, name) ? routes[name] : undefined;
+    if (!route) return { httpStatus: 404, message: `there is no ${pathname} here` };
+    if (request.method === 'OPTIONS') return { httpStatus: 200, message: '' };
     if (!['HEAD', 'POST', 'PUT'].includes(request.method ?? '')) return { httpStatus: 405, message: 'use POST' };
     const claim = await this.#claimOf(request.headers.authorization);
     if ('httpStatus' in claim) return claim;
@@ -114,7 +128,7 @@ export class UploadProxy implements Component {
     }
     this.#http.authenticated(request.socket);
     if (request.method === 'HEAD') return { httpStatus: 200, message: '' };
-    return this.#receive(request, awaited, until);
+    return this.#receive(request, awaited, route);
   }
 
   async #claimOf(authorization: string | undefined): Promise<UploadClaim | Answer> {
@@ -127,7 +141,7 @@ export class UploadProxy implements Component {
     return { httpStatus: 401, message: why };
   }
 
-  async #receive(request: IncomingMessage, awaited: AwaitedUpload, until: 'filled' | 'accepted'): Promise<Answer> {
+  async #receive(request: IncomingMessage, awaited: AwaitedUpload, route: Route): Promise<Answer> {
     const { filler } = this.#deps.controller;
     const { key, claim, place } = awaited;
     const uid = claim.metadata.uid ?? '';
@@ -137,18 +151,19 @@ export class UploadProxy implements Component {
       await makeWorkDirectory(work);
       const maxBytes = mostBytes(place.sizeBytes);
       await requireLength(request, work, maxBytes);
-      await this.#store(request, path.join(work, fileName), maxBytes);
+      await this.#store(request, path.join(work, fileName), maxBytes, route);
     } catch (error) {
       await rm(work, { recursive: true, force: true });
       throw error;
     } finally {
       this.#receiving.delete(uid);
     }
-    await filler.take(key, claim, place, { name: fileName, until });
+    await filler.take(key, claim, place, { name: fileName, until: route.until });
     return { httpStatus: 200, message: 'the disk was taken' };
   }
 
-  async #store(request: IncomingMessage, file: string, maxBytes: number): Promise<void> {
+  async #store(request: IncomingMessage, file: string, maxBytes: number, { isForm }: Route): Promise<void> {
+    const source = isForm ? new FormFile(request.headers['content-type']) : new PassThrough();
     let bytes = 0;
     const bounded = new Transform({
       transform: (chunk: Buffer, _encoding, done) => {
@@ -159,7 +174,7 @@ export class UploadProxy implements Component {
     });
     const silent = () => request.destroy(new Error('nothing came for a while'));
     request.setTimeout(silenceMs, silent);
-    await pipeline(request, bounded, createWriteStream(file, { flags: 'wx', mode: 0o600 }));
+    await pipeline(request, source, bounded, createWriteStream(file, { flags: 'wx', mode: 0o600 }));
     request.setTimeout(0);
     if (bytes === 0) throw new NodeError('DISK_REFUSED', 'the upload is empty');
   }

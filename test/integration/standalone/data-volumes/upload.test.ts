@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import type { IncomingHttpHeaders } from 'node:http';
 import https from 'node:https';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -15,6 +16,7 @@ const mib = 2 ** 20;
 interface Answer {
   readonly status: number;
   readonly body: string;
+  readonly headers: IncomingHttpHeaders;
 }
 
 describe('uploads of disks', () => {
@@ -48,14 +50,23 @@ describe('uploads of disks', () => {
     readonly body?: Buffer;
     readonly method?: string;
     readonly route?: string;
+    readonly contentType?: string;
     /** The connection ends after so much of the body. */
     readonly cutAt?: number;
   }
 
-  const send = ({ token, body = qcow2, method = 'POST', route = '/v1beta1/upload', cutAt }: Sent): Promise<Answer> =>
+  const send = ({
+    token,
+    body = qcow2,
+    method = 'POST',
+    route = '/v1beta1/upload',
+    contentType,
+    cutAt,
+  }: Sent): Promise<Answer> =>
     new Promise((resolve, reject) => {
       const headers = {
         ...(token !== undefined && { authorization: `Bearer ${token}` }),
+        ...(contentType !== undefined && { 'content-type': contentType }),
         ...(method === 'HEAD' ? {} : { 'content-length': body.length }),
       };
       const request = https.request(`${node.proxy.url}${route}`, { ca: node.proxy.ca, agent: false, method, headers });
@@ -65,7 +76,7 @@ describe('uploads of disks', () => {
         response.setEncoding('utf8').on('data', (piece: string) => {
           text += piece;
         });
-        response.on('end', () => resolve({ status: response.statusCode ?? 0, body: text }));
+        response.on('end', () => resolve({ status: response.statusCode ?? 0, body: text, headers: response.headers }));
       });
       if (cutAt !== undefined) request.write(body.subarray(0, cutAt), () => request.destroy());
       else request.end(method === 'HEAD' ? undefined : body);
@@ -93,7 +104,8 @@ describe('uploads of disks', () => {
 
   test('a disk comes by a token, once', async () => {
     const token = await ready('once');
-    assert.deepEqual(await send({ token }), { status: 200, body: 'the disk was taken\n' });
+    const taken = await send({ token });
+    assert.deepEqual([taken.status, taken.body], [200, 'the disk was taken\n']);
     const { status } = await node.until('once', 'Succeeded');
     assert.equal(status?.progress, '100.0%');
     await isWhole('once');
@@ -203,8 +215,41 @@ describe('uploads of disks', () => {
     await isEmpty('guarded');
   });
 
-  test('a form, another method and another path are said not to be there', async () => {
-    assert.equal((await send({ route: '/v1beta1/upload-form' })).status, 501);
+  const form = (...fields: readonly (readonly [name: string, bytes: Buffer])[]) =>
+    Buffer.concat([
+      ...fields.flatMap(([name, bytes]) => [
+        Buffer.from(`--edge\r\nContent-Disposition: form-data; name="${name}"; filename="x"\r\n\r\n`),
+        bytes,
+        Buffer.from('\r\n'),
+      ]),
+      Buffer.from('--edge--\r\n'),
+    ]);
+  const contentType = 'multipart/form-data; boundary=edge';
+
+  for (const route of ['/v1beta1/upload-form', '/v1beta1/upload-form-async', '/v1alpha1/upload-form']) {
+    test(`a form brings a disk as its file (${route}); another one may be in it, too`, async () => {
+      const name = route.replace(/\W/g, '');
+      const token = await ready(name);
+      const without = await send({ token, route, contentType, body: form(['other', qcow2]) });
+      assert.deepEqual([without.status, without.body], [400, 'the upload has no field file\n']);
+      const cut = await send({ token, route, contentType, body: form(['file', qcow2]).subarray(0, -12) });
+      assert.deepEqual([cut.status, cut.body], [400, 'the upload ends before its last boundary\n']);
+      assert.match((await send({ token, route })).body, /is no form/);
+      await isEmpty(name);
+      const body = form(['other', Buffer.from('x')], ['file', qcow2]);
+      assert.equal((await send({ token, route, contentType, body })).status, 200);
+      await node.until(name, 'Succeeded');
+      await isWhole(name);
+    });
+  }
+
+  test('a page of another origin may send a disk', async () => {
+    const preflight = await send({ method: 'OPTIONS', route: '/v1beta1/upload-form-async', body: Buffer.alloc(0) });
+    assert.equal(preflight.status, 200);
+    assert.match(String(preflight.headers['access-control-allow-headers']), /Authorization/);
+  });
+
+  test('another method and another path are said not to be there', async () => {
     assert.equal((await send({ method: 'DELETE' })).status, 405);
     assert.equal((await send({ route: '/other' })).status, 404);
   });
