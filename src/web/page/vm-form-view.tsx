@@ -1,19 +1,7 @@
 import { useState } from 'preact/hooks';
-import { fileSize } from '../file-size.ts';
+import { Booting } from './boots-from.tsx';
 import { Choice, Field, Suggested } from './fields.tsx';
-import type { FieldProblem } from './refusal.ts';
-import { cloudConfig, fieldAt, type Offers, ownClaimOf, type VmForm } from './vm-form.ts';
-
-interface VmFormProps {
-  readonly form: VmForm;
-  readonly offers: Offers;
-  readonly problems: readonly FieldProblem[];
-  readonly claimSize: string;
-  /** The claim of its disk is not there yet. */
-  readonly makesClaim: boolean;
-  readonly onChange: (fields: Partial<VmForm>) => void;
-  readonly onClaimSize: (size: string) => void;
-}
+import { cloudConfig, ownClaimOf, problemOf, type VmForm, type VmFormProps } from './vm-form.ts';
 
 /** A VM in fields. */
 export function VmFormView(props: VmFormProps) {
@@ -141,90 +129,6 @@ function Sizing({ form, offers, problems, onChange }: VmFormProps) {
       </Field>
     </fieldset>
   );
-}
-
-const sources = {
-  image: 'An image of this node',
-  iso: 'An ISO image, which installs onto a disk',
-  claim: 'A claim that has a system',
-} as const;
-
-function Booting({ form, offers, problems, onChange }: VmFormProps) {
-  const images = offers.images.filter(
-    ({ boots }) => boots === 'disk' || (boots === 'kernel' && form.source === 'image'),
-  );
-  return (
-    <fieldset class="card">
-      <legend>Boots from</legend>
-      <Field id="source" label="Source" problem="">
-        {(a11y) => (
-          <select
-            {...a11y}
-            value={form.source}
-            onChange={({ currentTarget }) => onChange(sourceChange(form, currentTarget.value))}>
-            {Object.entries(sources).map(([value, text]) => (
-              <option key={value} value={value}>
-                {text}
-              </option>
-            ))}
-          </select>
-        )}
-      </Field>
-      {form.source === 'claim' ? (
-        <Field id="claim" label="Claim" problem={problemOf(problems, 'claim')}>
-          {(a11y) => (
-            <Suggested
-              a11y={a11y}
-              value={form.claim}
-              options={offers.claims}
-              onChange={(claim) => onChange({ claim })}
-            />
-          )}
-        </Field>
-      ) : (
-        <Field
-          id="image"
-          label={form.source === 'iso' ? 'ISO image' : 'Image'}
-          hint={imageHint(form, offers)}
-          problem={problemOf(problems, 'image')}>
-          {(a11y) => (
-            <Suggested
-              a11y={a11y}
-              value={form.image}
-              options={images.map(({ reference }) => reference)}
-              onChange={(image) => onChange({ image })}
-            />
-          )}
-        </Field>
-      )}
-      <Field id="firmware" label="Firmware" problem={problemOf(problems, 'firmware')}>
-        {(a11y) => (
-          <select
-            {...a11y}
-            value={form.firmware}
-            onChange={({ currentTarget }) => onChange({ firmware: currentTarget.value === 'efi' ? 'efi' : 'bios' })}>
-            <option value="bios">BIOS</option>
-            <option value="efi">EFI</option>
-          </select>
-        )}
-      </Field>
-    </fieldset>
-  );
-}
-
-/** What is installed is to be there afterwards. */
-function sourceChange(form: VmForm, value: string): Partial<VmForm> {
-  const source = value === 'iso' || value === 'claim' ? value : 'image';
-  const needsDisk = source === 'iso' && form.disk === 'none';
-  return { source, ...(needsDisk && { disk: 'claim', diskClaim: ownClaimOf(form.name) }) };
-}
-
-function imageHint({ image, source }: VmForm, { images }: Offers): string {
-  if (images.length === 0) return 'There is no image on this node yet: upload one.';
-  const found = images.find(({ reference }) => reference === image);
-  if (!found) return image === '' ? '' : 'This image is not on the node yet: the machine waits for it.';
-  const kept = source === 'image' ? '; what is changed on it is lost when the machine stops' : '';
-  return `${fileSize(found.sizeBytes)}${found.boots === 'kernel' ? ', a kernel with its RAM disk' : ''}${kept}`;
 }
 
 function Disk({ form, offers, claimSize, makesClaim, onChange, onClaimSize }: VmFormProps) {
@@ -358,11 +262,4 @@ function Access({ form, onChange }: VmFormProps) {
       </Field>
     </fieldset>
   );
-}
-
-function problemOf(problems: readonly FieldProblem[], field: keyof VmForm): string {
-  return problems
-    .filter((each) => fieldAt(each.field) === field)
-    .map(({ message }) => message)
-    .join(' ');
 }

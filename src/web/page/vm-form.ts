@@ -1,6 +1,8 @@
 import type { VirtualMachine } from '../../api/index.ts';
 import type { ImageRow } from '../rows.ts';
 import { type Fields, fieldsOf, listOfFields, textOf } from './json-fields.ts';
+import type { FieldProblem } from './refusal.ts';
+import { isKept, type KeptRoot, keptRootOf, ownRootOf, withRoot } from './vm-form-root.ts';
 
 /** The fields of a VM that the form has. What else is in the VM stays as it is. */
 export interface VmForm {
@@ -15,10 +17,13 @@ export interface VmForm {
   /** A Kubernetes quantity. */
   readonly memory: string;
   readonly firmware: 'bios' | 'efi';
-  /** What it boots: an image of the node, an ISO that installs onto its disk, a claim that has a system. */
-  readonly source: 'image' | 'iso' | 'claim';
+  /** What it boots: an image of the node, an ISO that installs onto its disk, a claim that has a system, or a disk of its own that begins as something else. */
+  readonly source: 'image' | 'iso' | 'claim' | KeptRoot['source'];
   readonly image: string;
   readonly claim: string;
+  /** What its own disk is fetched from, and how large that is. */
+  readonly url: string;
+  readonly rootSize: string;
   /** `scratch`: empty at each start. `claim`: kept. */
   readonly disk: 'none' | 'scratch' | 'claim';
   readonly diskSize: string;
@@ -46,6 +51,18 @@ export function instancetypeSize(type: unknown): string {
   return [cpus && `${cpus} ${cpus === '1' ? 'CPU' : 'CPUs'}`, amount && `${amount} of memory`]
     .filter(Boolean)
     .join(', ');
+}
+
+/** What each part of the form is shown with. */
+export interface VmFormProps {
+  readonly form: VmForm;
+  readonly offers: Offers;
+  readonly problems: readonly FieldProblem[];
+  readonly claimSize: string;
+  /** The claim of its disk is not there yet. */
+  readonly makesClaim: boolean;
+  readonly onChange: (fields: Partial<VmForm>) => void;
+  readonly onClaimSize: (size: string) => void;
 }
 
 /** Names of the form's volumes. */
@@ -83,6 +100,7 @@ export function formOf(vm: VirtualMachine): VmForm {
   const volume = (name: string) => listOfFields(template.volumes).find((each) => each.name === name);
   const [root, iso, disk, seed] = [names.root, names.iso, names.disk, names.cloudInit].map(volume);
   const claim = claimOf(root);
+  const kept = keptRootOf(fieldsOf(spec).dataVolumeTemplates, root);
   const kernel = textOf(fieldsOf(fieldsOf(firmware.kernelBoot).container).image);
   const diskClaim = claimOf(disk);
   return {
@@ -97,6 +115,8 @@ export function formOf(vm: VirtualMachine): VmForm {
     source: iso ? 'iso' : claim === '' ? 'image' : 'claim',
     image: kernel || textOf(fieldsOf((iso ?? root)?.containerDisk).image),
     claim,
+    ...{ url: '', rootSize: '' },
+    ...kept,
     disk: disk === undefined ? 'none' : diskClaim === '' ? 'scratch' : 'claim',
     diskSize: textOf(fieldsOf(disk?.emptyDisk).capacity),
     diskClaim,
@@ -134,7 +154,11 @@ export function withForm(
   if (isChanged('cores')) setMember(domainOf(draft), 'cpu', 'cores', numberOrText(form.cores));
   if (isChanged('memory')) setMember(domainOf(draft), 'memory', 'guest', form.memory || undefined);
   if (isChanged('firmware')) setFirmware(draft, form);
-  if (isChanged('source', 'image', 'claim')) setSource(draft, form, images);
+  if (
+    isChanged('source', 'image', 'claim', 'url', 'rootSize') ||
+    (isKept(form.source) && isChanged('name', 'namespace'))
+  )
+    setSource(draft, form, images);
   if (isChanged('disk', 'diskSize', 'diskClaim', 'source')) setDisk(draft, form);
   if (isChanged('network')) setNetwork(draft, form);
   if (isChanged('userData')) setUserData(draft, form);
@@ -221,13 +245,20 @@ function setFirmware(draft: Draft, { firmware }: VmForm): void {
   setMember(domainOf(draft), 'firmware', 'bootloader', bootloader);
 }
 
-function setSource(draft: Draft, { source, image, claim }: VmForm, images: readonly ImageRow[]): void {
+function setSource(draft: Draft, form: VmForm, images: readonly ImageRow[]): void {
+  const { name, source, image, claim } = form;
+  const root = listIn(templateOf(draft), 'volumes').find((each) => each.name === names.root);
+  const kept = isKept(source) ? { ...form, source } : undefined;
+  const templates = withRoot(draft.spec.dataVolumeTemplates, root, form, kept);
+  if (templates) draft.spec.dataVolumeTemplates = templates;
+  else delete draft.spec.dataVolumeTemplates;
   const isKernel =
     source === 'image' && images.some(({ reference, boots }) => reference === image && boots === 'kernel');
   const kernelBoot = isKernel ? { kernelArgs, container: { image, ...kernelFiles } } : undefined;
   setMember(domainOf(draft), 'firmware', 'kernelBoot', kernelBoot);
   const disk = { disk: { bus: 'virtio' } };
-  if (source === 'claim') putVolume(draft, names.root, { persistentVolumeClaim: { claimName: claim } }, disk);
+  if (kept) putVolume(draft, names.root, { dataVolume: { name: ownRootOf(name) } }, disk);
+  else if (source === 'claim') putVolume(draft, names.root, { persistentVolumeClaim: { claimName: claim } }, disk);
   else if (source === 'image' && !isKernel && image !== '')
     putVolume(draft, names.root, { containerDisk: { image } }, disk);
   else putVolume(draft, names.root, undefined, disk);
@@ -294,10 +325,20 @@ export function fieldAt(path: string): keyof VmForm | undefined {
   return fieldPaths.find(([start]) => path === start || path.startsWith(`${start}.`))?.[1];
 }
 
+/** What the API says about a field, in one text; empty: nothing. */
+export function problemOf(problems: readonly FieldProblem[], field: keyof VmForm): string {
+  return problems
+    .filter((each) => fieldAt(each.field) === field)
+    .map(({ message }) => message)
+    .join(' ');
+}
+
 const domain = 'spec.template.spec.domain';
 const fieldPaths: readonly (readonly [path: string, field: keyof VmForm])[] = [
   ['metadata.name', 'name'],
   ['metadata.namespace', 'namespace'],
+  ['spec.dataVolumeTemplates[0].spec.source', 'url'],
+  ['spec.dataVolumeTemplates[0].spec.storage', 'rootSize'],
   ['spec.instancetype', 'instancetype'],
   ['spec.preference', 'preference'],
   [`${domain}.cpu`, 'cores'],

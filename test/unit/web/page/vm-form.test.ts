@@ -34,9 +34,11 @@ const anyForm: fc.Arbitrary<VmForm> = fc.record({
   cores: fc.constantFrom('1', '8', 'many'),
   memory: fc.constantFrom('1Gi', '512Mi', 'wrong'),
   firmware: fc.constantFrom('bios', 'efi'),
-  source: fc.constantFrom('image', 'iso', 'claim'),
+  source: fc.constantFrom('image', 'iso', 'claim', 'copy', 'address', 'clone'),
   image: fc.constantFrom('my/debian:12', 'my/other'),
   claim: word,
+  url: word.map((name) => `https://example.org/${name}`),
+  rootSize: fc.constantFrom('5Gi', '20Gi'),
   disk: fc.constantFrom('none', 'scratch', 'claim'),
   diskSize: fc.constantFrom('1Gi', '20Gi'),
   diskClaim: word,
@@ -53,13 +55,46 @@ test('what is put into the form is what it shows, also after the way through YAM
       const shown = formOf(parsed.kind === 'object' ? (parsed.value as unknown as VirtualMachine) : empty);
       // Fields that the choices leave no room for.
       const hidden: Partial<VmForm> = {
-        ...(form.source === 'claim' ? { image: '' } : { claim: '' }),
+        ...(!['image', 'iso', 'copy'].includes(form.source) && { image: '' }),
+        ...(!['claim', 'clone'].includes(form.source) && { claim: '' }),
+        ...(form.source !== 'address' && { url: '' }),
+        ...(!['copy', 'address', 'clone'].includes(form.source) && { rootSize: '' }),
         ...(form.disk !== 'scratch' && { diskSize: '' }),
         ...(form.disk !== 'claim' && { diskClaim: '' }),
       };
       assert.deepEqual(shown, { ...form, ...hidden });
     }),
   );
+});
+
+test('a disk of its own is a DataVolume of the machine, renamed with it, and goes from the templates with another choice', () => {
+  const source = (form: Partial<VmForm>) => {
+    const { spec } = withForm(withForm(empty, { name: 'a' }), form, images);
+    const root = spec.template?.spec.volumes?.find(({ name }) => name === 'root');
+    return [spec.dataVolumeTemplates, root?.dataVolume?.name];
+  };
+  const made = (name: string, from: object, storage: object) => [
+    [{ metadata: { name }, spec: { source: from, storage } }],
+    name,
+  ];
+  const sized = { resources: { requests: { storage: '5Gi' } } };
+  const address = { source: 'address', url: 'https://example.org/d', rootSize: '5Gi' } as const;
+  assert.deepEqual(source(address), made('a-root', { http: { url: address.url } }, sized));
+  assert.deepEqual(
+    source({ source: 'copy', image: 'my/debian:12', rootSize: '5Gi' }),
+    made('a-root', { registry: { url: 'docker://my/debian:12' } }, sized),
+  );
+  const clone = { source: 'clone', claim: 'golden', rootSize: '' } as const;
+  assert.deepEqual(source(clone), made('a-root', { pvc: { namespace: 'default', name: 'golden' } }, {}));
+  const renamed = withForm(withForm(withForm(empty, { name: 'a' }), clone), { name: 'b', namespace: 'other' });
+  assert.deepEqual(renamed.spec.dataVolumeTemplates, [
+    { metadata: { name: 'b-root' }, spec: { source: { pvc: { namespace: 'other', name: 'golden' } }, storage: {} } },
+  ]);
+  assert.equal(
+    withForm(renamed, { source: 'image', image: 'my/debian:12' }, images).spec.dataVolumeTemplates,
+    undefined,
+  );
+  assert.equal(fieldAt('spec.dataVolumeTemplates[0].spec.source.http.url'), 'url');
 });
 
 test('a change of one field leaves all else of the object alone, and the object that was given', () => {
