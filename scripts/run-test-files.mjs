@@ -8,10 +8,10 @@ const mostSecondTries = 5;
 /**
  * `files`: [{ source, bundle, alone }], begun in this order, and those that are to be `alone` after all others; `machine`: the command, with
  * arguments, that runs each; `tries`: 1, or 2 for files that run real programs; `endMs`: a file whose turn comes after this instant is not run,
- * which is a failure.
+ * which is a failure; `live`: with one file at a time what it prints is shown at once, not at its end.
  * Returns `{ passed, failed, failures, unsteady, took }`: texts, texts, and `{ source, seconds }` of each file.
  */
-export async function runTestFiles(files, { concurrency, timeoutMs, tries, machine, endMs }) {
+export async function runTestFiles(files, { concurrency, timeoutMs, tries, machine, endMs, live }) {
   const total = { passed: 0, failed: 0, failures: [], unsteady: [], took: [] };
   const again = [];
   const runAll = (waiting, most) => {
@@ -27,7 +27,7 @@ export async function runTestFiles(files, { concurrency, timeoutMs, tries, machi
           continue;
         }
         const start = Date.now();
-        const result = await runFile(file, { live: workers === 1, timeoutMs, machine });
+        const result = await runFile(file, { live: live && workers === 1, timeoutMs, machine });
         total.took.push({ source: file.source, seconds: Math.round((Date.now() - start) / 1000) });
         if (result.failures.length > 0 && tries > 1) again.push({ file, first: result });
         else add(total, result);
@@ -49,7 +49,7 @@ export async function runTestFiles(files, { concurrency, timeoutMs, tries, machi
       continue;
     }
     console.log(`\n# once more, alone: ${file.source}`);
-    const result = await runFile(file, { live: true, timeoutMs, machine });
+    const result = await runFile(file, { live, timeoutMs, machine });
     add(total, result);
     if (result.failures.length === 0) total.unsteady.push(...first.failures);
   }

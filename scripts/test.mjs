@@ -16,13 +16,16 @@ import { upstreamParts, whyNoUpstream } from './upstream-parts.mjs';
 
 // Of this run alone: two runs side by side must not pull each other's bundles away.
 const outDir = `.build/test/${process.pid}`;
-/** Files of suites that are `apart` have a machine of their own each, where that is possible; else one runs at a time. */
+/**
+ * Files of suites that are `apart` have a machine of their own each, where that is possible; else one runs at a time. A suite that runs `behind`
+ * has the processor when those after it leave it idle: it only computes, and they wait half of the time.
+ */
 const suites = {
   unit: { dir: 'test/unit', concurrency: 2, timeoutMs: 180_000 },
   fuzz: { dir: 'test/fuzz', concurrency: 2, timeoutMs: 7_200_000 },
+  simulator: { dir: 'test/simulator', concurrency: 1, behind: true, timeoutMs: 1_800_000 },
   integration: { dir: 'test/integration', concurrency: 2, timeoutMs: 240_000 },
   contract: { dir: 'test/contract', concurrency: 1, timeoutMs: 180_000 },
-  simulator: { dir: 'test/simulator', concurrency: 1, timeoutMs: 900_000 },
   system: { dir: 'test/system', concurrency: 2, apart: true, timeoutMs: 600_000 },
   security: { dir: 'test/security', concurrency: 2, apart: true, timeoutMs: 600_000 },
   browser: { dir: 'test/browser', concurrency: 2, apart: true, timeoutMs: 600_000 },
@@ -104,7 +107,10 @@ async function runSuite(name, within = '', machine = []) {
       bundle: path.join(suiteDir, path.relative(dir, file).replace(/\.ts$/, '.mjs')),
       alone: isAlone(file),
     })),
-    { concurrency, timeoutMs, tries: sameEachTime.includes(name) ? 1 : 2, ...place, endMs },
+    {
+      ...{ concurrency, timeoutMs, tries: sameEachTime.includes(name) ? 1 : 2, ...place, endMs },
+      live: !suites[name].behind,
+    },
   );
   totals.passed += passed;
   totals.failed += failed;
@@ -117,7 +123,8 @@ async function runSuite(name, within = '', machine = []) {
 }
 
 /** How many files run side by side, and where. */
-function placeFor({ concurrency, apart }, machine) {
+function placeFor({ concurrency, apart, behind }, machine) {
+  if (behind) return { concurrency, machine: ['chrt', '--idle', '0'] };
   if (!apart) return { concurrency, machine };
   const reason = whyNoMachineOfOwn();
   if (reason === undefined) return { concurrency, machine: machineOfOwn };
@@ -207,13 +214,16 @@ if (wanted.has('check')) {
   step('types of its tests', 'node_modules/.bin/tsc', ['-p', 'test/unit/web/page']);
   step('unused files, exports and dependencies', 'node_modules/.bin/knip', ['--no-progress']);
 }
+const behind = [];
 for (const name of Object.keys(suites)) {
   if (name === 'cluster' || onMachines.includes(name) || !wanted.has(name)) continue;
-  await runSuite(name);
+  if (suites[name].behind) behind.push(runSuite(name));
+  else await runSuite(name);
 }
 if (wanted.has('cluster')) await runCluster();
 else if (asked.includes('all')) await runClusterIfPossible();
 for (const name of onMachines) if (wanted.has(name)) await runOnMachines(name);
+await Promise.all(behind);
 
 tellSeconds();
 for (const text of unsteady) console.log(`\nunsteady, passed alone: ${text}`);
