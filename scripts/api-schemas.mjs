@@ -36,6 +36,10 @@ const kubevirtKinds = {
   virtualmachinepreference: 'instancetype.kubevirt.io/v1beta1/VirtualMachinePreference',
   virtualmachineclusterpreference: 'instancetype.kubevirt.io/v1beta1/VirtualMachineClusterPreference',
   migrationpolicy: 'migrations.kubevirt.io/v1alpha1/MigrationPolicy',
+  virtualmachinesnapshot: 'snapshot.kubevirt.io/v1beta1/VirtualMachineSnapshot',
+  virtualmachinesnapshotcontent: 'snapshot.kubevirt.io/v1beta1/VirtualMachineSnapshotContent',
+  virtualmachinerestore: 'snapshot.kubevirt.io/v1beta1/VirtualMachineRestore',
+  virtualmachineclone: 'clone.kubevirt.io/v1beta1/VirtualMachineClone',
   datavolumetemplatespec: 'cdi.kubevirt.io/v1beta1/DataVolume',
 };
 

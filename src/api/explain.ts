@@ -351,7 +351,10 @@ export interface ExplainError extends ExplainDocument<'Error'> {
 export type ExplainFacts = Readonly<Record<string, string>>;
 
 /** Kinds of objects that virt-controller explains, as the command line and the addresses name them. */
-export const controllerKinds = ['vm', 'vmi', 'vmim', 'vmirs', 'vmpool', 'node', 'evacuation'] as const;
+export const controllerKinds = [
+  ...(['vm', 'vmi', 'vmim', 'vmirs', 'vmpool', 'vmsnapshot', 'vmsnapshotcontent', 'vmrestore', 'vmclone'] as const),
+  ...(['node', 'evacuation'] as const),
+] as const;
 export type ControllerKind = (typeof controllerKinds)[number];
 
 /** Without a namespace: the heartbeats of a node's agent, and what is to leave a node. */

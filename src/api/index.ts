@@ -28,6 +28,7 @@ export type * from './pool.ts';
 export * from './quantity.ts';
 export * from './replica-set.ts';
 export type * from './service.ts';
+export * from './snapshot.ts';
 export * from './storage.ts';
 export { tscFrequencyOf, tscNeed } from './tsc.ts';
 export * from './vhostmd.ts';

@@ -117,6 +117,10 @@ function snapshot(resource: string, kind: string, namespaced: boolean): Resource
   return { group: 'snapshot.storage.k8s.io', version: 'v1', resource, kind, namespaced };
 }
 
+function vmSnapshot(resource: string, kind: string): ResourceType {
+  return { group: 'snapshot.kubevirt.io', version: 'v1beta1', resource, kind, namespaced: true };
+}
+
 export const resources = {
   virtualMachineInstances: kubevirt('virtualmachineinstances', 'VirtualMachineInstance'),
   virtualMachines: kubevirt('virtualmachines', 'VirtualMachine'),
@@ -135,6 +139,16 @@ export const resources = {
     resource: 'migrationpolicies',
     kind: 'MigrationPolicy',
     namespaced: false,
+  },
+  virtualMachineSnapshots: vmSnapshot('virtualmachinesnapshots', 'VirtualMachineSnapshot'),
+  virtualMachineSnapshotContents: vmSnapshot('virtualmachinesnapshotcontents', 'VirtualMachineSnapshotContent'),
+  virtualMachineRestores: vmSnapshot('virtualmachinerestores', 'VirtualMachineRestore'),
+  virtualMachineClones: {
+    group: 'clone.kubevirt.io',
+    version: 'v1beta1',
+    resource: 'virtualmachineclones',
+    kind: 'VirtualMachineClone',
+    namespaced: true,
   },
   virtualMachineInstancetypes: instancetype('virtualmachineinstancetypes', 'VirtualMachineInstancetype', true),
   virtualMachineClusterInstancetypes: instancetype(
@@ -191,6 +205,13 @@ export const resources = {
     resource: 'datasources',
     kind: 'DataSource',
     namespaced: true,
+  },
+  storageProfiles: {
+    group: 'cdi.kubevirt.io',
+    version: 'v1beta1',
+    resource: 'storageprofiles',
+    kind: 'StorageProfile',
+    namespaced: false,
   },
   cdiConfigs: {
     group: 'cdi.kubevirt.io',

@@ -15,6 +15,10 @@ export const labels = {
   outdatedLauncherImage: 'kubevirt.io/outdatedLauncherImage',
   /** Figures of a migration target's pod, for CPUs and memory that are plugged in by the migration. */
   podCpuLimit: 'kubevirt.io/vmi-pod-cpu-resource-limits',
+  snapshotSourceName: 'snapshot.kubevirt.io/source-vm-name',
+  snapshotSourceNamespace: 'snapshot.kubevirt.io/source-vm-namespace',
+  restoreSourceName: 'restore.kubevirt.io/source-vm-name',
+  restoreSourceNamespace: 'restore.kubevirt.io/source-vm-namespace',
   podMemoryRequest: 'kubevirt.io/vmi-pod-memory-resource-requests',
   memoryOverheadRatio: 'kubevirt.io/memory-hotplug-overhead-ratio',
 } as const;
@@ -43,6 +47,16 @@ export const annotations = {
   workloadUpdateMigration: 'kubevirt.io/workloadUpdateMigration',
   /** Ours, on a migration: the name of the one that a loss ended, and that this one tries again. */
   migrationRetryOf: 'virt-controller.kubevirt.io/retry-of',
+  /** On a claim and on a VM: name and UID of the restore that made it what it is. */
+  lastRestore: 'restore.kubevirt.io/lastRestoreUID',
+  /** On claims and DataVolumes that a restore makes: its name. */
+  restoreName: 'restore.kubevirt.io/name',
+  /** On a claim: the VM that the restore named there makes shall own it. */
+  restoredOwnedByVm: 'restore.kubevirt.io/owned-by-vm',
+  /** CDI's: the claim is filled, and belongs to the DataVolume of this name. */
+  populatedFor: 'cdi.kubevirt.io/storage.populatedFor',
+  /** CDI's, on a DataVolume: its claim is filled by others. */
+  prePopulated: 'cdi.kubevirt.io/storage.prePopulated',
   /** On a VMI: migrations that update it are cancelled, and no more are made. */
   workloadUpdateAbort: 'kubevirt.io/testWorkloadUpdateMigrationAbortion',
 } as const;
@@ -52,4 +66,9 @@ export const finalizers = {
   vm: 'kubevirt.io/virtualMachineControllerFinalize',
   migration: 'kubevirt.io/migrationJobFinalize',
   pool: 'pool.kubevirt.io/finalizer',
+  /** On a VM: a snapshot of it is being taken. */
+  snapshotSource: 'snapshot.kubevirt.io/snapshot-source-protection',
+  vmSnapshot: 'snapshot.kubevirt.io/vmsnapshot-protection',
+  vmSnapshotContent: 'snapshot.kubevirt.io/vmsnapshotcontent-protection',
+  vmRestore: 'snapshot.kubevirt.io/vmrestore-protection',
 } as const;

@@ -46,6 +46,8 @@ export interface StoredObjects {
   /** Live migrations of one VMI. */
   migrations(namespace: string, vmiName: string): readonly ApiObject[];
   storageClass(name: string): ApiObject | undefined;
+  /** Restores of the namespace into one VM. */
+  restores(namespace: string, vmName: string): readonly ApiObject[];
 }
 
 /** What the KubeVirt object and the host say about new virtual machines (`pkg/virt-config`). */

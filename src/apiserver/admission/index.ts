@@ -20,4 +20,6 @@ export {
   volumeAdmission,
 } from './storage.ts';
 export { vmAdmission } from './vm.ts';
+export { vmCloneAdmission } from './vm-clone.ts';
+export { vmRestoreAdmission, vmSnapshotAdmission } from './vm-snapshot.ts';
 export { vmiAdmission } from './vmi.ts';

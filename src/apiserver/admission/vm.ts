@@ -1,14 +1,15 @@
-import { isRecord } from '../../base/index.ts';
+import { isRecord, sameJson } from '../../base/index.ts';
 import type { Admission } from '../api-type.ts';
 import {
   duplicateField,
   type FieldError,
+  forbiddenField,
   invalidField,
   refusedField,
   requiredField,
   unsupportedField,
 } from '../errors.ts';
-import { at, type JsonObject, objectsAt, textAt } from '../object.ts';
+import { type ApiObject, at, type JsonObject, objectsAt, textAt } from '../object.ts';
 import { validateLabels } from './metadata.ts';
 import { addDevices, fillTemplate, validateSpec } from './vmi.ts';
 import { checkUtilityVolumes } from './vmi-disk-rules.ts';
@@ -33,9 +34,32 @@ export const vmAdmission: Admission = {
       ...validateSpec(spec.template.spec, 'spec.template.spec', cluster, options),
       ...(old ? [] : checkUtilityVolumes(spec.template.spec, 'spec.template.spec')),
       ...validateDataVolumes(spec),
+      ...(old ? validateUnderWay(vm, old) : []),
     ];
   },
 };
+
+/** While a snapshot or a restore is under way (upstream: vm-storage-status.go in pkg/storage/admitters). */
+function validateUnderWay(vm: ApiObject, old: ApiObject): FieldError[] {
+  const snapshot = textAt(old, 'status', 'snapshotInProgress');
+  const restore = textAt(old, 'status', 'restoreInProgress');
+  const volumesOf = (of: ApiObject) => at(of, 'spec', 'template', 'spec', 'volumes') ?? [];
+  const isOtherStrategy = strategyOf(vm) !== strategyOf(old);
+  const problems: FieldError[] = [];
+  if (snapshot && !sameJson(volumesOf(vm), volumesOf(old)))
+    problems.push(forbiddenField('spec', `Cannot update vm disks or volumes until snapshot "${snapshot}" completes`));
+  if (snapshot && isOtherStrategy)
+    problems.push(forbiddenField('spec', `Cannot update vm running state until snapshot "${snapshot}" completes`));
+  if (restore && isOtherStrategy)
+    problems.push(forbiddenField('spec', `Cannot update VM runStrategy until restore "${restore}" completes`));
+  return problems;
+}
+
+function strategyOf(vm: ApiObject): unknown {
+  const running = at(vm, 'spec', 'running');
+  if (typeof running === 'boolean') return running ? 'Always' : 'Halted';
+  return at(vm, 'spec', 'runStrategy');
+}
 
 function validateRunning(spec: Record<string, unknown>): FieldError[] {
   const { running, runStrategy } = spec;

@@ -104,6 +104,11 @@ export function storedObjects({ store }: Pick<ObjectContext, 'store'>): StoredOb
         .list(migrations)
         .map(({ object }) => object)
         .filter((each) => each.metadata.namespace === namespace && textAt(each, 'spec', 'vmiName') === vmiName),
+    restores: (namespace, vmName) =>
+      store
+        .list('snapshot.kubevirt.io/virtualmachinerestores')
+        .map(({ object }) => object)
+        .filter((each) => each.metadata.namespace === namespace && textAt(each, 'spec', 'target', 'name') === vmName),
     storageClass: (name) => store.get({ collection: 'storage.k8s.io/storageclasses', namespace: '', name })?.object,
   };
 }

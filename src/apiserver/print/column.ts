@@ -1,6 +1,6 @@
 import { type Condition, findCondition } from '../../api/index.ts';
 import type { Column } from '../api-type.ts';
-import { type ApiObject, at } from '../object.ts';
+import { type ApiObject, at, textAt } from '../object.ts';
 import { age } from './duration.ts';
 
 type Cell = Column['cell'];
@@ -32,6 +32,14 @@ export function plain(value: unknown): string | number | boolean {
   if (value === undefined || value === null) return '';
   if (typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean') return value;
   return JSON.stringify(value);
+}
+
+/** How long ago it was, as a CRD's column of type `date` shows it; empty when it is absent. */
+export function ageAt(...path: readonly string[]): Cell {
+  return (object, now) => {
+    const time = textAt(object, ...path);
+    return time ? age(time, now) : '';
+  };
 }
 
 /** `status` of a condition, empty when it is absent. */

@@ -22,8 +22,12 @@ export {
   migrationColumns,
   plainCustomColumns,
   replicaColumns,
+  vmCloneColumns,
   vmColumns,
   vmiColumns,
+  vmRestoreColumns,
+  vmSnapshotColumns,
+  vmSnapshotContentColumns,
 } from './kubevirt-columns.ts';
 export { podColumns } from './pod-columns.ts';
 export {

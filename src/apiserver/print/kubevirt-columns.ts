@@ -1,5 +1,5 @@
 import type { Column } from '../api-type.ts';
-import { ageDateColumn, atPath, column, conditionStatus, nameColumn, wide } from './column.ts';
+import { ageAt, ageDateColumn, atPath, column, conditionStatus, nameColumn, wide } from './column.ts';
 
 /** Printer columns of upstream's CRDs, in upstream's order (`pkg/virt-operator/resource/generate/components/crds.go`). */
 export const vmiColumns: readonly Column[] = [
@@ -47,6 +47,38 @@ export const dataVolumeColumns: readonly Column[] = [
   column('Progress', atPath('status', 'progress')),
   column('Restarts', atPath('status', 'restartCount'), { type: 'integer' }),
   ageDateColumn,
+];
+
+export const vmSnapshotColumns: readonly Column[] = [
+  nameColumn,
+  column('SourceKind', atPath('spec', 'source', 'kind')),
+  column('SourceName', atPath('spec', 'source', 'name')),
+  column('Phase', atPath('status', 'phase')),
+  column('ReadyToUse', atPath('status', 'readyToUse'), { type: 'boolean' }),
+  column('CreationTime', ageAt('status', 'creationTime'), { type: 'date' }),
+  column('Error', atPath('status', 'error', 'message')),
+];
+
+export const vmSnapshotContentColumns: readonly Column[] = [
+  nameColumn,
+  column('ReadyToUse', atPath('status', 'readyToUse'), { type: 'boolean' }),
+  column('CreationTime', ageAt('status', 'creationTime'), { type: 'date' }),
+  column('Error', atPath('status', 'error', 'message')),
+];
+
+export const vmRestoreColumns: readonly Column[] = [
+  nameColumn,
+  column('TargetKind', atPath('spec', 'target', 'kind')),
+  column('TargetName', atPath('spec', 'target', 'name')),
+  column('Complete', atPath('status', 'complete'), { type: 'boolean' }),
+  column('RestoreTime', ageAt('status', 'restoreTime'), { type: 'date' }),
+];
+
+export const vmCloneColumns: readonly Column[] = [
+  nameColumn,
+  column('Phase', atPath('status', 'phase')),
+  column('SourceVirtualMachine', atPath('spec', 'source', 'name')),
+  column('TargetVirtualMachine', atPath('spec', 'target', 'name')),
 ];
 
 export const plainCustomColumns: readonly Column[] = [nameColumn, ageDateColumn];

@@ -1,6 +1,6 @@
 import type { Column } from '../api-type.ts';
 import { type ApiObject, at, textAt } from '../object.ts';
-import { ageColumn, ageDateColumn, atPath, column, nameColumn, wide } from './column.ts';
+import { ageAt, ageColumn, ageDateColumn, atPath, column, nameColumn, wide } from './column.ts';
 
 const shortModes: Readonly<Record<string, string>> = {
   ReadWriteOnce: 'RWO',
@@ -76,7 +76,7 @@ export const snapshotColumns: readonly Column[] = [
   column('RestoreSize', atPath('status', 'restoreSize')),
   column('SnapshotClass', atPath('spec', 'volumeSnapshotClassName')),
   column('SnapshotContent', atPath('status', 'boundVolumeSnapshotContentName')),
-  column('CreationTime', atPath('status', 'creationTime'), { type: 'date' }),
+  column('CreationTime', ageAt('status', 'creationTime'), { type: 'date' }),
   ageDateColumn,
 ];
 

@@ -6,7 +6,10 @@ import {
   preferenceAdmission,
   replicaSetAdmission,
   vmAdmission,
+  vmCloneAdmission,
   vmiAdmission,
+  vmRestoreAdmission,
+  vmSnapshotAdmission,
 } from '../admission/index.ts';
 import type { ApiType, Subresource } from '../api-type.ts';
 import {
@@ -14,8 +17,12 @@ import {
   migrationColumns,
   plainCustomColumns,
   replicaColumns,
+  vmCloneColumns,
   vmColumns,
   vmiColumns,
+  vmRestoreColumns,
+  vmSnapshotColumns,
+  vmSnapshotContentColumns,
 } from '../print/index.ts';
 
 type Given = Partial<ApiType> & Pick<ApiType, 'resource' | 'kind'>;
@@ -47,6 +54,10 @@ export function custom(given: Given): ApiType {
 /** Both have no status. */
 function instancetype(given: Given): ApiType {
   return custom({ group: 'instancetype.kubevirt.io', version: 'v1beta1', statusSubresource: false, ...given });
+}
+
+function vmSnapshot(given: Given): ApiType {
+  return custom({ group: 'snapshot.kubevirt.io', version: 'v1beta1', ...given });
 }
 
 const scale: Subresource = {
@@ -137,5 +148,34 @@ export const kubevirtTypes: readonly ApiType[] = [
     kind: 'MigrationPolicy',
     namespaced: false,
     admission: migrationPolicyAdmission,
+  }),
+  vmSnapshot({
+    resource: 'virtualmachinesnapshots',
+    kind: 'VirtualMachineSnapshot',
+    shortNames: ['vmsnapshot', 'vmsnapshots'],
+    columns: vmSnapshotColumns,
+    admission: vmSnapshotAdmission,
+  }),
+  vmSnapshot({
+    resource: 'virtualmachinesnapshotcontents',
+    kind: 'VirtualMachineSnapshotContent',
+    shortNames: ['vmsnapshotcontent', 'vmsnapshotcontents'],
+    columns: vmSnapshotContentColumns,
+  }),
+  vmSnapshot({
+    resource: 'virtualmachinerestores',
+    kind: 'VirtualMachineRestore',
+    shortNames: ['vmrestore', 'vmrestores'],
+    columns: vmRestoreColumns,
+    admission: vmRestoreAdmission,
+  }),
+  custom({
+    group: 'clone.kubevirt.io',
+    version: 'v1beta1',
+    resource: 'virtualmachineclones',
+    kind: 'VirtualMachineClone',
+    shortNames: ['vmclone', 'vmclones'],
+    columns: vmCloneColumns,
+    admission: vmCloneAdmission,
   }),
 ];

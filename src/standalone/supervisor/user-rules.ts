@@ -16,6 +16,7 @@ const migrations = 'virtualmachineinstancemigrations';
 const pools = ['virtualmachinepools'];
 const sizes = ['virtualmachineinstancetypes', 'virtualmachinepreferences'];
 const snapshots = ['virtualmachinesnapshots', 'virtualmachinerestores'];
+const clones = ['virtualmachineclones'];
 const scales = ['virtualmachineinstancereplicasets/scale'];
 const ofVmi = (...names: string[]) => names.map((name) => `virtualmachineinstances/${name}`);
 const ofVm = (...names: string[]) => names.map((name) => `virtualmachines/${name}`);
@@ -28,6 +29,7 @@ const view: readonly AccessRule[] = [
   { apiGroups: ['pool.kubevirt.io'], resources: [...pools, 'virtualmachinepools/scale'], verbs: read },
   { apiGroups: ['instancetype.kubevirt.io'], resources: sizes, verbs: read },
   { apiGroups: ['snapshot.kubevirt.io'], resources: [...snapshots, 'virtualmachinesnapshotcontents'], verbs: read },
+  { apiGroups: ['clone.kubevirt.io'], resources: clones, verbs: read },
   { apiGroups: ['cdi.kubevirt.io'], resources: ['datavolumes'], verbs: read },
   {
     apiGroups: [''],
@@ -60,6 +62,7 @@ const edit: readonly AccessRule[] = [
   { apiGroups: ['pool.kubevirt.io'], resources: ['virtualmachinepools/scale'], verbs: ['patch', 'update'] },
   { apiGroups: ['instancetype.kubevirt.io'], resources: sizes, verbs: write },
   { apiGroups: ['snapshot.kubevirt.io'], resources: snapshots, verbs: write },
+  { apiGroups: ['clone.kubevirt.io'], resources: clones, verbs: write },
   { apiGroups: ['cdi.kubevirt.io'], resources: ['datavolumes'], verbs: write },
   { apiGroups: ['upload.cdi.kubevirt.io'], resources: ['uploadtokenrequests'], verbs: ['create'] },
   { apiGroups: [''], resources: ['persistentvolumeclaims', 'configmaps', 'services'], verbs: write },

@@ -22,6 +22,7 @@ const stored = (found: ApiObject | undefined, migrations: readonly ApiObject[] =
   vmi: () => found,
   migrations: () => migrations,
   storageClass: () => undefined,
+  restores: () => [],
 });
 const running = vmi({ phase: 'Running' });
 
