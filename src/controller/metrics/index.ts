@@ -4,4 +4,5 @@
  */
 export { ControllerMeters, type QueueName } from './meters.ts';
 export { addObjectMetrics } from './object-metrics.ts';
+export { addSnapshotMetrics } from './snapshot-metrics.ts';
 export { addStatusMetrics } from './status-metrics.ts';

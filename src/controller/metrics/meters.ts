@@ -14,7 +14,11 @@ export type QueueName =
   | 'replicaset'
   | 'pool'
   | 'workload-update'
-  | 'tsc-labels';
+  | 'tsc-labels'
+  | 'snapshot-vmsnapshot'
+  | 'snapshot-vmsnapshotcontent'
+  | 'restore-vmrestore'
+  | 'vmclone';
 
 /** All that is counted while it happens: made before anything that is counted. */
 export class ControllerMeters {

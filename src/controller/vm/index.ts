@@ -5,3 +5,4 @@
 export { VmController } from './controller.ts';
 export { vmIndexes, vmsByDataVolume } from './data-volume-facts.ts';
 export { vmRules } from './decide.ts';
+export { StartSpecs } from './start-revision.ts';

@@ -1,0 +1,104 @@
+import type { Key, PersistentVolumeClaim, VirtualMachine } from '../../api/index.ts';
+import { isRecord, listOf, memberAt } from '../../base/index.ts';
+import type { ClaimFilling } from '../data-volumes/index.ts';
+import type { SnapshotClasses } from './classes.ts';
+
+/** A volume of a VM, as a snapshot sees it. */
+export interface SourceVolume {
+  readonly name: string;
+  /** The claim that it is on; undefined: it is on none, so that nothing of it can be kept. */
+  readonly claimName: string | undefined;
+  /** What a guest's memory was written to: kept, but never given back. */
+  readonly isMemoryDump: boolean;
+}
+
+/** Of a VM's template; a bare API server takes anything for one. */
+export function volumesOf(spec: unknown): SourceVolume[] {
+  return listOf(memberAt(spec, 'template', 'spec', 'volumes')).flatMap((volume) => {
+    if (!isRecord(volume) || typeof volume.name !== 'string') return [];
+    const claimName =
+      textAt(volume, 'persistentVolumeClaim', 'claimName') ??
+      textAt(volume, 'dataVolume', 'name') ??
+      textAt(volume, 'memoryDump', 'claimName');
+    return [{ name: volume.name, claimName, isMemoryDump: isRecord(volume.memoryDump) }];
+  });
+}
+
+function textAt(value: unknown, ...path: string[]): string | undefined {
+  const found = memberAt(value, ...path);
+  return typeof found === 'string' && found !== '' ? found : undefined;
+}
+
+/** Persistent TPM or EFI: their claim is none of its volumes. */
+export function keepsState({ spec }: Pick<VirtualMachine, 'spec'>): boolean {
+  const domain = memberAt(spec, 'template', 'spec', 'domain');
+  const tpm = memberAt(domain, 'devices', 'tpm', 'persistent');
+  const efi = memberAt(domain, 'firmware', 'bootloader', 'efi', 'persistent');
+  return tpm === true || efi === true;
+}
+
+export type VolumeSupport =
+  /** A VolumeSnapshot of its claim can be made, of this class. */
+  | { readonly kind: 'snapshot'; readonly snapshotClass: string }
+  /** None can: it stays out of the snapshot. */
+  | { readonly kind: 'none'; readonly why: string }
+  /** It is not known yet, or the claim is not ready for one. */
+  | { readonly kind: 'waits'; readonly why: string };
+
+export interface VolumeFacts extends SourceVolume {
+  readonly claim: PersistentVolumeClaim | undefined;
+  readonly support: VolumeSupport;
+}
+
+export interface VolumeDeps {
+  readonly claims: { get(key: Key): PersistentVolumeClaim | undefined };
+  readonly dataVolumes: { fillingOf(claim: PersistentVolumeClaim): ClaimFilling | undefined };
+  readonly classes: Pick<SnapshotClasses, 'of'>;
+}
+
+/** What a snapshot of the VM would have of each of its volumes. Rejects with KubeError where the API server does not answer. */
+export async function volumeFacts(
+  { metadata, spec }: Pick<VirtualMachine, 'metadata' | 'spec'>,
+  deps: VolumeDeps,
+  signal: AbortSignal,
+): Promise<VolumeFacts[]> {
+  const facts = volumesOf(spec).map(async (volume): Promise<VolumeFacts> => {
+    const { claimName } = volume;
+    if (claimName === undefined) {
+      const why = `Snapshot is not supported for this volumeSource type [${volume.name}]`;
+      return { ...volume, claim: undefined, support: { kind: 'none', why } };
+    }
+    const claim = deps.claims.get(`${metadata.namespace}/${claimName}`);
+    return { ...volume, claim, support: await supportOf(volume.name, claimName, claim, deps, signal) };
+  });
+  return Promise.all(facts);
+}
+
+async function supportOf(
+  volume: string,
+  name: string,
+  claim: PersistentVolumeClaim | undefined,
+  { dataVolumes, classes }: VolumeDeps,
+  signal: AbortSignal,
+): Promise<VolumeSupport> {
+  const why = claimProblem(name, claim, dataVolumes);
+  if (why !== undefined || !claim) return { kind: 'waits', why: why ?? '' };
+  const storageClass = claim.spec.storageClassName ?? '';
+  if (storageClass === '') return { kind: 'none', why: `claim ${name} has no storage class [${volume}]` };
+  const found = await classes.of(storageClass, signal);
+  if (found.kind !== 'none') return found;
+  const none = `No VolumeSnapshotClass: Volume snapshots are not configured for this StorageClass [${storageClass}] [${volume}]`;
+  return { kind: 'none', why: found.why || none };
+}
+
+function claimProblem(
+  name: string,
+  claim: PersistentVolumeClaim | undefined,
+  dataVolumes: VolumeDeps['dataVolumes'],
+): string | undefined {
+  if (!claim) return `volume doesnt exist: ${name}`;
+  if (claim.metadata.deletionTimestamp) return `volume is being deleted: ${name}`;
+  if (claim.status?.phase !== 'Bound') return `volume not bound: ${name}`;
+  const filling = dataVolumes.fillingOf(claim);
+  return filling && filling.state !== 'filled' ? `volume not populated: ${filling.detail}` : undefined;
+}

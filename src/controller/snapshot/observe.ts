@@ -1,0 +1,125 @@
+import {
+  contentNameOf,
+  type Key,
+  namesVirtualMachine,
+  type Pod,
+  type VirtualMachine,
+  type VirtualMachineInstance,
+  type VirtualMachineSnapshot,
+  type VirtualMachineSnapshotContent,
+} from '../../api/index.ts';
+import { type Clock, errorMessage, listOf, memberAt } from '../../base/index.ts';
+import { isKubeError } from '../../kube/index.ts';
+import type { ReadYourWrites } from '../../reconcile/index.ts';
+import {
+  guestOf,
+  isEnding,
+  isLockedBy,
+  isSnapshotOver,
+  keepsState,
+  markOf,
+  msUntilDeadline,
+  type VolumeDeps,
+  type VolumeFacts,
+  vmiOf,
+  volumeFacts,
+} from '../snapshot-source/index.ts';
+import type { SnapshotObservation, SourceFacts } from './observation.ts';
+
+export interface ObserveDeps extends VolumeDeps {
+  readonly snapshots: ReadYourWrites<VirtualMachineSnapshot>;
+  readonly contents: ReadYourWrites<VirtualMachineSnapshotContent>;
+  readonly vms: ReadYourWrites<VirtualMachine>;
+  readonly vmis: Pick<ReadYourWrites<VirtualMachineInstance>, 'get'>;
+  /** Launcher pods, and those that plug disks in. */
+  readonly pods: { list(): readonly Pod[] };
+  readonly clock: Clock;
+}
+
+export async function observeSnapshot(key: Key, deps: ObserveDeps, signal: AbortSignal): Promise<SnapshotObservation> {
+  const snapshot = deps.snapshots.get(key);
+  const now = deps.clock.now();
+  if (!snapshot) return { kind: 'absent', key, uid: '', now, marked: markedBy(key, deps) };
+  const base = { key, uid: snapshot.metadata.uid ?? '', now, snapshot };
+  const { namespace } = snapshot.metadata;
+  try {
+    return {
+      kind: 'present',
+      ...base,
+      content: deps.contents.get(`${namespace}/${contentNameOf(snapshot)}`),
+      source: await sourceOf(snapshot, now, deps, signal),
+      problem: problemOf(snapshot),
+      leftMs: msUntilDeadline(snapshot, now),
+    };
+  } catch (error) {
+    if (signal.aborted || !isKubeError(error)) throw error;
+    return { kind: 'unclear', ...base, reason: errorMessage(error) };
+  }
+}
+
+/** One whose snapshot was taken away without its finalizer stays locked otherwise. */
+function markedBy(key: Key, { vms }: ObserveDeps): VirtualMachine[] {
+  return vms.list().filter((vm) => `${vm.metadata.namespace}/${markOf(vm, 'snapshotInProgress')}` === key);
+}
+
+function problemOf({ spec }: VirtualMachineSnapshot): string | undefined {
+  if (namesVirtualMachine(spec.source)) return undefined;
+  const { apiGroup = '', kind = '' } = spec.source ?? {};
+  return `spec.source: a snapshot is of a VirtualMachine of kubevirt.io, and not of a ${kind} of ${apiGroup || 'no group'}`;
+}
+
+async function sourceOf(
+  snapshot: VirtualMachineSnapshot,
+  now: Date,
+  deps: ObserveDeps,
+  signal: AbortSignal,
+): Promise<SourceFacts | undefined> {
+  const { namespace, name } = snapshot.metadata;
+  const vm = problemOf(snapshot) === undefined ? deps.vms.get(`${namespace}/${snapshot.spec.source.name}`) : undefined;
+  const known = snapshot.status?.sourceUID;
+  if (!vm || (known && known !== vm.metadata.uid)) return undefined;
+  const guest = guestOf(vmiOf(vm, deps.vmis));
+  const isLocked = isLockedBy(vm, name);
+  const isAsked = !isSnapshotOver(snapshot) && !isEnding(snapshot, now);
+  const volumes = isAsked ? await volumeFacts(vm, deps, signal) : [];
+  const problem =
+    isLocked || !isAsked ? undefined : lockProblem(vm, snapshot, { volumes, isOnline: guest.isOnline }, deps);
+  return { vm, guest, isLocked, isMarked: markOf(vm, 'snapshotInProgress') === name, volumes, problem };
+}
+
+interface Seen {
+  readonly volumes: readonly VolumeFacts[];
+  readonly isOnline: boolean;
+}
+
+function lockProblem(
+  vm: VirtualMachine,
+  { metadata }: VirtualMachineSnapshot,
+  { volumes, isOnline }: Seen,
+  { pods }: ObserveDeps,
+): string | undefined {
+  const other = markOf(vm, 'snapshotInProgress');
+  const restore = markOf(vm, 'restoreInProgress');
+  if (vm.metadata.deletionTimestamp) return `source ${vm.metadata.name} is being deleted`;
+  if (other !== undefined && other !== metadata.name) return `snapshot "${other}" in progress`;
+  if (restore !== undefined) return `restore "${restore}" in progress`;
+  if (keepsState(vm)) {
+    return 'the VM keeps the state of a TPM or of EFI variables, of which no snapshot can be taken here';
+  }
+  for (const { support } of volumes) {
+    if (support.kind === 'waits') return `source ${metadata.namespace}/${vm.metadata.name} ${support.why}`;
+  }
+  if (isOnline) return undefined;
+  const claims = new Set(volumes.flatMap(({ claimName }) => claimName ?? []));
+  const users = pods.list().filter((pod) => pod.metadata.namespace === metadata.namespace && hasClaim(pod, claims));
+  if (users.length === 0) return undefined;
+  return `source is offline but ${users.length} pods using PVCs ${[...claims].join(', ')}`;
+}
+
+function hasClaim({ spec, status }: Pod, claims: ReadonlySet<string>): boolean {
+  if (status?.phase === 'Succeeded' || status?.phase === 'Failed') return false;
+  return listOf(spec.volumes).some((volume) => {
+    const name = memberAt(volume, 'persistentVolumeClaim', 'claimName');
+    return typeof name === 'string' && claims.has(name);
+  });
+}
