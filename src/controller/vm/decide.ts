@@ -139,6 +139,12 @@ const presentRules = ruleTable<Facts, VmPlan>(
       }),
     },
     {
+      name: 'restore-under-way',
+      why: 'The VM is being restored: it is not started, and nothing is made of it, before that is over.',
+      when: ({ vm, vmi }) => vmi === undefined && Boolean(vm.status?.restoreInProgress),
+      plan: () => ({ steps: [] }),
+    },
+    {
       name: 'references-inferred',
       why: 'A volume of the VM says which instance type or preference it is for: that is written into the VM.',
       when: (facts) => facts.referred.kind === 'inferred' && !endsOnly(facts),

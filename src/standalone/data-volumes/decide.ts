@@ -1,3 +1,4 @@
+import { annotations as known } from '../../api/index.ts';
 import { backoffDelayMs } from '../../base/index.ts';
 import { type Decided, decideBy, type ObjectEvent, ruleTable, type Step } from '../../reconcile/index.ts';
 import { type FillFacts, isFilled, isFinal } from './observe.ts';
@@ -7,6 +8,8 @@ import { annotations, doingOf, doings, sizeOf } from './wish.ts';
 export interface FillStepArgs {
   /** Ends what fills it. */
   forget: object;
+  /** The claim was filled by others, who say that it is this DataVolume's: it becomes so. */
+  adoptClaim: object;
   createClaim: { readonly sizeBytes: number | undefined };
   startFilling: object;
   /** Marks the claim as one that an upload may come for. */
@@ -51,6 +54,14 @@ const forGood: ReadonlySet<string> = new Set([
 
 const isDeleted = ({ dataVolume, claim }: FillFacts) =>
   Boolean(dataVolume ? dataVolume.metadata.deletionTimestamp : claim?.metadata.deletionTimestamp);
+
+/** What is there is not overwritten, and not another's. */
+function isPopulated({ dataVolume, claim }: FillFacts): boolean {
+  if (!dataVolume || !claim || claim.metadata.deletionTimestamp) return false;
+  const isFor = claim.metadata.annotations?.[known.populatedFor] === dataVolume.metadata.name;
+  const isOwned = claim.metadata.ownerReferences?.some(({ controller }) => controller) === true;
+  return isFor && !isOwned && claim.status?.phase === 'Bound';
+}
 
 function isOfOther({ dataVolume, claim }: FillFacts): boolean {
   if (!dataVolume || !claim) return false;
@@ -107,6 +118,24 @@ const table = ruleTable<FillFacts, FillPlan>(
       why: 'It is being deleted, so what fills it ends.',
       when: isDeleted,
       plan: () => ({ steps: [{ step: 'forget' }] }),
+    },
+    {
+      name: 'populated-by-others',
+      why: 'The claim was filled by a restore, which made it for this DataVolume: the DataVolume takes it over.',
+      when: isPopulated,
+      plan: ({ place }) =>
+        place.kind === 'wrong'
+          ? { ...waiting('ErrClaimNotValid', place.why), requeueAfterMs: lookMs }
+          : { steps: [{ step: 'adoptClaim' }], requeueAfterMs: lookMs },
+    },
+    {
+      name: 'population-awaited',
+      why: 'A restore makes the claim of this DataVolume: nothing else fills it.',
+      when: ({ dataVolume, claim }) =>
+        claim === undefined &&
+        dataVolume?.metadata.annotations?.[known.prePopulated] !== undefined &&
+        !isFinal(dataVolume),
+      plan: () => ({ ...waiting('Pending', 'a restore makes the claim'), requeueAfterMs: lookMs }),
     },
     {
       name: 'final',

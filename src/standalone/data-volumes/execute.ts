@@ -4,7 +4,7 @@ import type { Executors, Outcome, StepContext } from '../../reconcile/index.ts';
 import type { FillStepArgs } from './decide.ts';
 import type { Filler } from './filler.ts';
 import type { FillFacts } from './observe.ts';
-import { annotations, claimFor } from './wish.ts';
+import { annotations, claimFor, ownerOf } from './wish.ts';
 
 export interface FillContext extends StepContext {
   readonly observation: FillFacts;
@@ -16,6 +16,16 @@ const done: Outcome = { kind: 'done' };
 export const executors: Executors<FillStepArgs, FillContext> = {
   forget: async (_step, { observation, filler }) => {
     await filler.fillings.forget(observation.key);
+    return done;
+  },
+  adoptClaim: async (_step, { observation: { dataVolume, claim }, filler, signal }) => {
+    if (!dataVolume || !claim) return done;
+    const { uid, resourceVersion, ownerReferences = [] } = claim.metadata;
+    const marks = { [annotations.podPhase]: 'Succeeded', [annotations.podReady]: 'false' };
+    const owners = [...ownerReferences, ownerOf(dataVolume)];
+    const body = { metadata: { uid, resourceVersion, annotations: marks, ownerReferences: owners } };
+    const type = resources.persistentVolumeClaims;
+    await writeIfThere(filler.client.patch(type, claim.metadata, body, 'merge', { signal }));
     return done;
   },
   createClaim: async ({ sizeBytes }, { observation: { dataVolume, wish }, filler, signal }) => {

@@ -1,4 +1,4 @@
-import type { DataVolume, KubeObject, PersistentVolumeClaim } from '../../api/index.ts';
+import type { DataVolume, KubeObject, OwnerReference, PersistentVolumeClaim } from '../../api/index.ts';
 import { isRecord, memberAt } from '../../base/index.ts';
 import { type Checksum, parseChecksum } from '../disk-images/index.ts';
 
@@ -143,16 +143,7 @@ export function claimFor(dataVolume: DataVolume, wish: Wish, sizeBytes: number |
         'app.kubernetes.io/managed-by': 'cdi-controller',
       },
       annotations: { ...kept, [annotations.contentType]: 'kubevirt', ...sourceAnnotations(wish) },
-      ownerReferences: [
-        {
-          apiVersion: 'cdi.kubevirt.io/v1beta1',
-          kind: 'DataVolume',
-          name: metadata.name,
-          uid: metadata.uid ?? '',
-          controller: true,
-          blockOwnerDeletion: true,
-        },
-      ],
+      ownerReferences: [ownerOf(dataVolume)],
     },
     spec: {
       ...given,
@@ -165,6 +156,11 @@ export function claimFor(dataVolume: DataVolume, wish: Wish, sizeBytes: number |
       ...(wish.kind === 'clone' && { dataSource: { kind: 'PersistentVolumeClaim', name: wish.name } }),
     },
   };
+}
+
+export function ownerOf({ metadata: { name, uid = '' } }: DataVolume): OwnerReference {
+  const whole = { apiVersion: 'cdi.kubevirt.io/v1beta1', kind: 'DataVolume', name, uid };
+  return { ...whole, controller: true, blockOwnerDeletion: true };
 }
 
 function sourceAnnotations(wish: Wish): Record<string, string> {

@@ -276,6 +276,7 @@ const rows: readonly Row[] = [
     when: 'the VM is deleted just after its VMI was created: it must not vanish before that VMI',
     seen: { vm: deletedVm(finalizers.vm), creationExpected: true },
   },
+  { rule: 'restore-under-way', when: 'it shall run', seen: { vm: vmWith({}, { restoreInProgress: 'back' }) } },
   { rule: 'strategy-refused', when: 'it is unknown', seen: { vm: vmWith({ runStrategy: 'WaitAsReceiver' }) } },
   { rule: 'start', when: 'there is no VMI', seen: {}, steps: ['startVmi'] },
   {

@@ -40,6 +40,7 @@ function facts(more: Partial<FillFacts> = {}): FillFacts {
 
 const unbound = (awaits: Awaited) => ({ place: { kind: 'unbound', awaits } }) as const;
 const inUse = { kind: 'source', isInUse: true, why: 'it is in use' } as const;
+const named = { name: 'disk', namespace: 'default' };
 const clone = { kind: 'clone', namespace: 'default', name: 'other' } as const;
 
 /** Rule → what it decides on, its steps, and the phase that it says. */
@@ -49,6 +50,28 @@ const cases: Readonly<Record<string, readonly [Partial<FillFacts>, readonly stri
     { dataVolume: { ...dataVolume, metadata: { ...dataVolume.metadata, deletionTimestamp: 'now' } } },
     ['forget'],
     undefined,
+  ],
+  'populated-by-others': [
+    {
+      claim: {
+        ...claim,
+        metadata: { ...named, annotations: { 'cdi.kubevirt.io/storage.populatedFor': 'disk' } },
+        status: { phase: 'Bound' },
+      },
+    },
+    ['adoptClaim'],
+    undefined,
+  ],
+  'population-awaited': [
+    {
+      dataVolume: {
+        ...dataVolume,
+        metadata: { ...dataVolume.metadata, annotations: { 'cdi.kubevirt.io/storage.prePopulated': 'true' } },
+      },
+      claim: undefined,
+    },
+    [],
+    'Pending',
   ],
   final: [{ dataVolume: { ...dataVolume, status: { phase: 'Failed' } } }, ['forget'], undefined],
   refused: [{ wish: { kind: 'refused', why: 'no' } }, [], 'Failed'],

@@ -1,0 +1,108 @@
+import {
+  annotations,
+  labels,
+  type PersistentVolumeClaim,
+  parseQuantity,
+  resources,
+  type VirtualMachine,
+  type VirtualMachineRestore,
+} from '../../api/index.ts';
+import { controllerReference } from '../owned/index.ts';
+import { labelValue } from '../snapshot-source/index.ts';
+import { restoreMark } from './names.ts';
+import type { VolumeFacts } from './observation.ts';
+
+/** Who has a claim, and how it came to be, is not restored with it. */
+const forgotten = [
+  ...['pv.kubernetes.io', 'volume.beta.kubernetes.io', 'cdi.kubevirt.io', 'volume.kubernetes.io'],
+  ...['k8s.io/CloneRequest', 'k8s.io/CloneOf'],
+];
+const contentType = 'cdi.kubevirt.io/storage.contentType';
+const backendLabel = 'persistent-state-for';
+const snapshotGroup = 'snapshot.storage.k8s.io';
+
+/** The claim that a volume becomes: it begins with its VolumeSnapshot (upstream: CreateRestorePVCDefFromVMRestore). Pure. */
+export function makeClaim(
+  restore: VirtualMachineRestore,
+  { restore: named, backup, volumeSnapshot }: VolumeFacts,
+  target: VirtualMachine | undefined,
+  source: Pick<VirtualMachine, 'metadata'>,
+): PersistentVolumeClaim {
+  const { metadata = {}, spec } = backup.persistentVolumeClaim;
+  const override = (restore.spec.volumeRestoreOverrides ?? []).find(
+    ({ volumeName }) => volumeName === named.volumeName,
+  );
+  const dataSource = { apiGroup: snapshotGroup, kind: resources.volumeSnapshots.kind, name: named.volumeSnapshotName };
+  const ownership = ownershipOf(restore, named.dataVolumeName, { target, source, metadata });
+  return {
+    apiVersion: 'v1',
+    kind: resources.persistentVolumeClaims.kind,
+    metadata: {
+      name: named.persistentVolumeClaim,
+      ...(restore.metadata.namespace && { namespace: restore.metadata.namespace }),
+      labels: {
+        ...without(metadata.labels, (key) => key === backendLabel),
+        [labels.restoreSourceName]: labelValue(source.metadata.name),
+        [labels.restoreSourceNamespace]: labelValue(source.metadata.namespace),
+        ...override?.labels,
+      },
+      annotations: {
+        ...without(metadata.annotations, isForgotten),
+        ...override?.annotations,
+        [annotations.restoreName]: restore.metadata.name,
+        [annotations.lastRestore]: restoreMark(restore),
+        ...ownership.annotations,
+      },
+      ...(ownership.owner && { ownerReferences: [controllerReference(resources.virtualMachines, ownership.owner)] }),
+    },
+    spec: {
+      ...(spec.accessModes && { accessModes: spec.accessModes }),
+      resources: { ...spec.resources, requests: sized(spec.resources?.requests, volumeSnapshot?.status?.restoreSize) },
+      ...(spec.storageClassName !== undefined && { storageClassName: spec.storageClassName }),
+      ...(spec.volumeMode !== undefined && { volumeMode: spec.volumeMode }),
+      dataSource,
+      dataSourceRef: dataSource,
+    },
+  };
+}
+
+interface Owners {
+  readonly target: VirtualMachine | undefined;
+  readonly source: Pick<VirtualMachine, 'metadata'>;
+  readonly metadata: Partial<PersistentVolumeClaim['metadata']>;
+}
+
+/** A DataVolume, the VM, or nobody. One that is yet to be made takes what its source had owned. */
+function ownershipOf(
+  { metadata: { name }, spec }: VirtualMachineRestore,
+  dataVolume: string | undefined,
+  { target, source, metadata }: Owners,
+): { readonly annotations?: Record<string, string>; readonly owner?: VirtualMachine } {
+  if (dataVolume !== undefined) return { annotations: { [annotations.populatedFor]: dataVolume } };
+  if (spec.volumeOwnershipPolicy === 'None') return {};
+  if (target) return { owner: target };
+  const wasOwned = (metadata.ownerReferences ?? []).some(
+    ({ kind, uid }) => kind === resources.virtualMachines.kind && uid === source.metadata.uid,
+  );
+  return wasOwned ? { annotations: { [annotations.restoredOwnedByVm]: name } } : {};
+}
+
+function isForgotten(key: string): boolean {
+  return key !== contentType && forgotten.some((prefix) => key.startsWith(prefix));
+}
+
+function without(
+  present: Readonly<Record<string, string>> | undefined,
+  isLeftOut: (key: string) => boolean,
+): Record<string, string> {
+  return Object.fromEntries(Object.entries(present ?? {}).filter(([key]) => !isLeftOut(key)));
+}
+
+type Amounts = NonNullable<NonNullable<PersistentVolumeClaim['spec']['resources']>['requests']>;
+
+/** The claim has grown since, or storage rounds up. */
+function sized(requests: Amounts = {}, restoreSize: string | number | undefined): Amounts {
+  if (restoreSize === undefined) return requests;
+  const has = parseQuantity(requests.storage ?? 0) ?? 0;
+  return has >= (parseQuantity(restoreSize) ?? 0) ? requests : { ...requests, storage: restoreSize };
+}

@@ -1,0 +1,298 @@
+import {
+  annotations,
+  apiVersionOf,
+  controllerOf,
+  type DataVolume,
+  finalizers,
+  type KubeObject,
+  keyOf,
+  type PersistentVolumeClaim,
+  resources,
+  type VirtualMachine,
+  type VirtualMachineRestore,
+  type VirtualMachineSnapshotContent,
+} from '../../api/index.ts';
+import { errorMessage, isRecord, memberAt } from '../../base/index.ts';
+import { getIfThere, isKubeError, type KubeClient, writeIfThere } from '../../kube/index.ts';
+import type { Executors, Outcome, ReadYourWrites, Step, StepContext } from '../../reconcile/index.ts';
+import { controllerReference } from '../owned/index.ts';
+import { markOf, setFinalizer, setMark } from '../snapshot-source/index.ts';
+import { makeClaim } from './claims.ts';
+import { isMadeBy } from './names.ts';
+import type { PresentRestore, VolumeFacts } from './observation.ts';
+import type { RestoreStepArgs } from './plan.ts';
+import { ownRevisions, withRevisions } from './revisions.ts';
+
+export interface ExecuteContext extends StepContext {
+  readonly client: Pick<KubeClient, 'create' | 'get' | 'update' | 'delete' | 'patch' | 'raw'>;
+  readonly restores: ReadYourWrites<VirtualMachineRestore>;
+  readonly vms: ReadYourWrites<VirtualMachine>;
+  /** Of the snapshot; undefined: there is none. */
+  readonly content: VirtualMachineSnapshotContent | undefined;
+  /** Undefined: the restore is gone. */
+  readonly observation: PresentRestore | undefined;
+}
+
+const done: Outcome = { kind: 'done' };
+const claimType = resources.persistentVolumeClaims;
+const overtaken: Outcome = { kind: 'wait', afterMs: 1_000, reason: 'the object has changed meanwhile' };
+const running: Outcome = { kind: 'wait', afterMs: 5_000, reason: 'the VM has a VMI again: it has to be stopped' };
+
+export const executors: Executors<RestoreStepArgs, ExecuteContext> = {
+  protect,
+  release,
+  lockTarget: async ({ vm }, context) => {
+    const name = context.observation?.restore.metadata.name ?? '';
+    return (await setMark(vm, 'restoreInProgress', name, context, context.signal)) ? done : overtaken;
+  },
+  unlockTarget: ({ vm }, context) => unlock(vm, context),
+  unlockVms,
+  stopTarget: async ({ vm: { metadata } }, { client, signal }) => {
+    const path = `/apis/subresources.kubevirt.io/v1/namespaces/${metadata.namespace}/virtualmachines/${metadata.name}/stop`;
+    try {
+      await client.raw({ method: 'PUT', path, body: {}, signal });
+    } catch (error) {
+      // It ends already.
+      if (!isKubeError(error, 'CONFLICT', 'NOT_FOUND')) throw error;
+    }
+    return done;
+  },
+  replaceClaims,
+  createClaims,
+  markPopulated,
+  createDataVolumes,
+  writeTarget,
+  ownClaims,
+  ownRevisions: async ({ vm }, { client, signal }) => {
+    await ownRevisions(vm, client, signal);
+    return done;
+  },
+  deleteDataVolumes,
+};
+
+/** As upstream: a restore goes with the VM that it was for. */
+async function protect(_step: object, { client, restores, observation, signal }: ExecuteContext): Promise<Outcome> {
+  if (!observation) return done;
+  const { restore, target } = observation;
+  const { uid, resourceVersion, ownerReferences = [], finalizers: present = [] } = restore.metadata;
+  const isFree = ownerReferences.length === 0 && target !== undefined;
+  const metadata = {
+    ...{ uid, resourceVersion, finalizers: [...new Set([...present, finalizers.vmRestore])] },
+    ...(isFree && { ownerReferences: [controllerReference(resources.virtualMachines, target)] }),
+  };
+  const type = resources.virtualMachineRestores;
+  const isThere = await writeIfThere(
+    client
+      .patch<VirtualMachineRestore>(type, restore.metadata, { metadata }, 'merge', { signal })
+      .then((newer) => restores.saw(keyOf(restore), restore, newer)),
+  );
+  return isThere ? done : overtaken;
+}
+
+async function release(_step: object, { client, restores, observation, signal }: ExecuteContext): Promise<Outcome> {
+  if (!observation) return done;
+  const wish = { name: finalizers.vmRestore, isWanted: false };
+  const type = resources.virtualMachineRestores;
+  const { restore } = observation;
+  return (await setFinalizer(type, restore, wish, { client, objects: restores }, signal)) ? done : overtaken;
+}
+
+async function unlock(vm: VirtualMachine, context: ExecuteContext): Promise<Outcome> {
+  return (await setMark(vm, 'restoreInProgress', undefined, context, context.signal)) ? done : overtaken;
+}
+
+/** The API server itself is asked whether the restore is gone. */
+async function unlockVms({ vms }: Step<RestoreStepArgs, 'unlockVms'>, context: ExecuteContext): Promise<Outcome> {
+  const { client, signal } = context;
+  for (const vm of vms) {
+    const ref = { namespace: vm.metadata.namespace, name: markOf(vm, 'restoreInProgress') ?? '' };
+    if (await getIfThere(client, resources.virtualMachineRestores, ref, { signal })) return overtaken;
+    const outcome = await unlock(vm, context);
+    if (outcome.kind !== 'done') return outcome;
+  }
+  return done;
+}
+
+/** The API server is asked before anything of a VM is taken away: a cache may be behind. */
+async function runs(vm: VirtualMachine | undefined, { client, signal }: ExecuteContext): Promise<boolean> {
+  if (!vm) return false;
+  return (await getIfThere(client, resources.virtualMachineInstances, vm.metadata, { signal })) !== undefined;
+}
+
+/** Nothing is deleted before the VolumeSnapshot that comes in its place is ready, by the API server's own word. */
+async function replaceClaims(
+  { volumes }: Step<RestoreStepArgs, 'replaceClaims'>,
+  context: ExecuteContext,
+): Promise<Outcome> {
+  const { client, observation, signal } = context;
+  if (!observation) return done;
+  const { target, restore } = observation;
+  if (await runs(target, context)) return running;
+  const { namespace } = restore.metadata;
+  for (const { restore: named } of volumes) {
+    const ref = { namespace, name: named.volumeSnapshotName };
+    const snapshot = await getIfThere<KubeObject>(client, resources.volumeSnapshots, ref, { signal });
+    if (memberAt(snapshot, 'status', 'readyToUse') !== true || snapshot?.metadata.deletionTimestamp)
+      throw new Error(
+        `VolumeSnapshot ${named.volumeSnapshotName} is not ready to use: claim ${named.persistentVolumeClaim} stays`,
+      );
+  }
+  for (const volume of volumes) await replaceClaim(volume, restore, context);
+  return done;
+}
+
+/** A DataVolume would fill an empty claim anew: it is told not to. */
+async function replaceClaim(
+  { claim, filledBy }: VolumeFacts,
+  { metadata }: VirtualMachineRestore,
+  { client, signal }: ExecuteContext,
+): Promise<void> {
+  if (!claim || claim.metadata.deletionTimestamp) return;
+  if (filledBy !== undefined) {
+    const noted = { [annotations.restoreName]: metadata.name, [annotations.prePopulated]: filledBy };
+    const ref = { namespace: metadata.namespace, name: filledBy };
+    await client.patch(resources.dataVolumes, ref, { metadata: { annotations: noted } }, 'merge', { signal });
+  }
+  const { uid } = claim.metadata;
+  await writeIfThere(client.delete(claimType, claim.metadata, { uid, signal }));
+}
+
+async function createClaims(
+  { volumes }: Step<RestoreStepArgs, 'createClaims'>,
+  { client, content, observation, signal }: ExecuteContext,
+): Promise<Outcome> {
+  const source = content?.spec.source.virtualMachine;
+  if (!observation || !source) return overtaken;
+  const { restore, target } = observation;
+  for (const volume of volumes) {
+    const claim = makeClaim(restore, volume, target, source);
+    try {
+      await client.create(claimType, claim, { signal });
+    } catch (error) {
+      // Only the cache did not show it yet; one of others is seen with the next look.
+      if (!isKubeError(error, 'ALREADY_EXISTS')) throw error;
+    }
+  }
+  return done;
+}
+
+async function markPopulated(
+  { volumes }: Step<RestoreStepArgs, 'markPopulated'>,
+  { client, signal }: ExecuteContext,
+): Promise<Outcome> {
+  for (const { claim, dataVolumeName } of volumes) {
+    if (!claim || dataVolumeName === undefined) continue;
+    const { uid, resourceVersion } = claim.metadata;
+    const noted = { [annotations.populatedFor]: dataVolumeName };
+    const body = { metadata: { uid, resourceVersion, annotations: noted, ownerReferences: null } };
+    if (!(await writeIfThere(client.patch(claimType, claim.metadata, body, 'merge', { signal })))) return overtaken;
+  }
+  return done;
+}
+
+async function createDataVolumes(
+  { wanted }: Step<RestoreStepArgs, 'createDataVolumes'>,
+  { client, observation, signal }: ExecuteContext,
+): Promise<Outcome> {
+  if (!observation) return done;
+  const { metadata } = observation.restore;
+  for (const { name, template } of wanted) {
+    const given = memberAt(template, 'metadata');
+    const { annotations: noted, labels } = isRecord(given) ? given : {};
+    const dataVolume: DataVolume = {
+      apiVersion: apiVersionOf(resources.dataVolumes),
+      kind: resources.dataVolumes.kind,
+      metadata: {
+        name,
+        ...(metadata.namespace && { namespace: metadata.namespace }),
+        ...(isRecord(labels) && { labels: labels as Record<string, string> }),
+        annotations: {
+          ...(isRecord(noted) ? (noted as Record<string, string>) : {}),
+          [annotations.restoreName]: metadata.name,
+          [annotations.prePopulated]: 'true',
+        },
+      },
+      spec: specOf(template),
+    };
+    try {
+      await client.create(resources.dataVolumes, dataVolume, { signal });
+    } catch (error) {
+      if (signal.aborted || isKubeError(error, 'ALREADY_EXISTS')) continue;
+      const message = `Error creating restore DataVolume ${name}: ${errorMessage(error)}`;
+      const event = { type: 'Warning', reason: 'RestoreDataVolumeCreateError', message } as const;
+      return { kind: 'failed', error: { severity: 'retry', code: 'CREATE_FAILED', message }, events: [event] };
+    }
+  }
+  return done;
+}
+
+function specOf(template: unknown): Record<string, unknown> {
+  const spec = memberAt(template, 'spec');
+  return isRecord(spec) ? spec : {};
+}
+
+/** Onto the target that was decided on; a new one only where there is none. */
+async function writeTarget(
+  { wanted }: Step<RestoreStepArgs, 'writeTarget'>,
+  context: ExecuteContext,
+): Promise<Outcome> {
+  const { client, vms, observation, signal } = context;
+  if (!observation) return done;
+  const { restore, target } = observation;
+  if (await runs(target, context)) return running;
+  const whole = await withRevisions(restore, wanted, client, signal);
+  const type = resources.virtualMachines;
+  if (target) {
+    const isThere = await writeIfThere(
+      client.update<VirtualMachine>(type, whole, { signal }).then((newer) => vms.saw(keyOf(target), target, newer)),
+    );
+    return isThere ? done : overtaken;
+  }
+  try {
+    const made = await client.create<VirtualMachine>(type, whole, { signal });
+    vms.created(keyOf(made), made);
+  } catch (error) {
+    const existing = isKubeError(error, 'ALREADY_EXISTS')
+      ? await getIfThere<VirtualMachine>(client, type, whole.metadata, { signal })
+      : undefined;
+    if (!existing || !isMadeBy(existing, restore)) throw error;
+    vms.created(keyOf(existing), existing);
+  }
+  return done;
+}
+
+async function ownClaims(
+  { vm, claims }: Step<RestoreStepArgs, 'ownClaims'>,
+  { client, signal }: ExecuteContext,
+): Promise<Outcome> {
+  const ownerReferences = [controllerReference(resources.virtualMachines, vm)];
+  for (const { metadata } of claims) {
+    const { uid, resourceVersion } = metadata;
+    const noted = { [annotations.restoredOwnedByVm]: null };
+    const body = { metadata: { uid, resourceVersion, ownerReferences, annotations: noted } };
+    const write = client.patch<PersistentVolumeClaim>(claimType, metadata, body, 'merge', { signal });
+    if (!(await writeIfThere(write))) return overtaken;
+  }
+  return done;
+}
+
+/** The API server is asked whether the VM is the restored one, is on none of them, and does not run. */
+async function deleteDataVolumes(
+  { vm, dataVolumes }: Step<RestoreStepArgs, 'deleteDataVolumes'>,
+  context: ExecuteContext,
+): Promise<Outcome> {
+  const { client, observation, signal } = context;
+  if (!observation) return done;
+  const live = await getIfThere<VirtualMachine>(client, resources.virtualMachines, vm.metadata, { signal });
+  if (!live || live.metadata.uid !== vm.metadata.uid || !isMadeBy(live, observation.restore)) return overtaken;
+  if (await runs(vm, context)) return running;
+  const spec = JSON.stringify(live.spec);
+  for (const { metadata } of dataVolumes) {
+    const isNamed = spec.includes(JSON.stringify(metadata.name));
+    const found = await getIfThere<DataVolume>(client, resources.dataVolumes, metadata, { signal });
+    if (isNamed || !found || controllerOf(found)?.uid !== vm.metadata.uid) continue;
+    const { uid } = found.metadata;
+    await writeIfThere(client.delete(resources.dataVolumes, metadata, { uid, signal }));
+  }
+  return done;
+}

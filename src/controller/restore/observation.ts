@@ -1,0 +1,86 @@
+import type {
+  DataVolume,
+  PersistentVolumeClaim,
+  VirtualMachine,
+  VirtualMachineRestore,
+  VolumeBackup,
+  VolumeRestore,
+  VolumeSnapshot,
+} from '../../api/index.ts';
+import type { Observed } from '../../reconcile/index.ts';
+
+/** A volume that is restored. */
+export interface VolumeFacts {
+  readonly restore: VolumeRestore;
+  readonly backup: VolumeBackup;
+  readonly volumeSnapshot: VolumeSnapshot | undefined;
+  readonly claim: PersistentVolumeClaim | undefined;
+  /** The claim was made by this restore. */
+  readonly isOurs: boolean;
+  /** It is bound when a pod wants it. */
+  readonly bindsLater: boolean;
+  /** The DataVolume of the VM's templates that the claim shall belong to; undefined: the VM has no template of it. */
+  readonly dataVolumeName: string | undefined;
+  /** The DataVolume that controls the claim now. */
+  readonly filledBy: string | undefined;
+}
+
+/** A DataVolume of the restored VM's templates. */
+export interface DataVolumeFacts {
+  readonly name: string;
+  readonly template: object;
+  readonly object: DataVolume | undefined;
+  readonly isFilled: boolean;
+  /** It is not known yet whether there is one. */
+  readonly isUnread: boolean;
+}
+
+/** What the snapshot has, as far as it can be restored. */
+export interface SourceFacts {
+  /** UID of the VM that the snapshot is of. */
+  readonly vmUid: string | undefined;
+  readonly volumes: readonly VolumeFacts[];
+  readonly dataVolumes: readonly DataVolumeFacts[];
+  /** The VM as it shall be stored; undefined while the names of its volumes are not written down. */
+  readonly wanted: VirtualMachine | undefined;
+  /** DataVolumes that the VM has templates of, and the restored one has not. */
+  readonly obsolete: readonly string[];
+}
+
+/** A restore, its snapshot and its target; plain data. */
+export interface PresentRestore extends Observed {
+  readonly kind: 'present';
+  readonly restore: VirtualMachineRestore;
+  /** What it names as its target is no VM. */
+  readonly problem: string | undefined;
+  readonly target: VirtualMachine | undefined;
+  /** The target is as the snapshot wants it. */
+  readonly isRestored: boolean;
+  /** The target names this restore as the one under way. */
+  readonly isLocked: boolean;
+  /** Another restore or a snapshot of the target is under way. */
+  readonly busy: string | undefined;
+  /** The target has a VMI. */
+  readonly isRunning: boolean;
+  /** The time is over in which the target may be stopped. */
+  readonly isLate: boolean;
+  readonly source: SourceFacts | { readonly problem: string };
+  /** DataVolumes to be deleted that are still there. */
+  readonly leftover: readonly DataVolume[];
+}
+
+/** There is no such restore. */
+export interface AbsentRestore extends Observed {
+  readonly kind: 'absent';
+  /** VMs that name it as the one under way. */
+  readonly marked: readonly VirtualMachine[];
+}
+
+/** The API server did not answer what a decision depends on. */
+export interface UnclearRestore extends Observed {
+  readonly kind: 'unclear';
+  readonly restore: VirtualMachineRestore;
+  readonly reason: string;
+}
+
+export type RestoreObservation = PresentRestore | AbsentRestore | UnclearRestore;

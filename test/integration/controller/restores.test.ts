@@ -1,0 +1,115 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { findCondition, resources, type VirtualMachine, type VirtualMachineRestore } from '../../../src/api/index.ts';
+import { SnapshotNode } from '../../fixtures/controller/snapshot-node.ts';
+import { eventually } from '../../fixtures/eventually.ts';
+import { namespace } from '../../fixtures/storage-node.ts';
+
+const needsRoot = process.getuid?.() === 0 ? false : 'disks are given to QEMU’s user: this takes root';
+const type = resources.virtualMachineRestores;
+const vms = resources.virtualMachines;
+
+describe('restores of VMs, on the storage of a standalone node', { skip: needsRoot }, () => {
+  let node: SnapshotNode;
+  before(async () => {
+    node = await SnapshotNode.start();
+    await node.createClaim('root', 'first');
+    await node.createVm('box', ['root']);
+    await node.createSnapshot('snap', 'box');
+    await node.untilTaken('snap');
+    await node.write('root', 'later');
+  });
+  after(() => node?.stop());
+
+  const claimsOf = ({ spec }: VirtualMachine) =>
+    (spec.template.spec.volumes ?? []).map(({ persistentVolumeClaim }) => persistentVolumeClaim?.claimName ?? '');
+  const untilComplete = (name: string) =>
+    node.cluster.until<VirtualMachineRestore>(type, name, 'complete', ({ status }) => status?.complete === true);
+  const untilSays = (name: string, words: RegExp) =>
+    node.cluster.until<VirtualMachineRestore>(type, name, String(words), ({ status }) =>
+      words.test(findCondition(status?.conditions, 'Progressing')?.reason ?? ''),
+    );
+
+  test('a VM gets the disk back that it had, under a new name, and the one that it has is kept', async () => {
+    await node.createRestore('back', 'snap', 'box');
+    const { status } = await untilComplete('back');
+    assert.equal(findCondition(status?.conditions, 'Ready')?.status, 'True');
+    const vm = await node.vm('box');
+    const [claim = ''] = claimsOf(vm);
+    assert.match(claim, /^restore-.*-disk0$/);
+    assert.equal(status?.restores?.[0]?.persistentVolumeClaim, claim);
+    assert.deepEqual([await node.read(claim), await node.read('root')], ['first', 'later']);
+    assert.deepEqual([vm.status?.restoreInProgress, vm.spec.runStrategy], [undefined, 'Halted']);
+    const [made] = (await node.claims()).filter(({ metadata }) => metadata.name === claim);
+    assert.equal(made?.metadata.ownerReferences?.[0]?.name, 'box');
+    await node.cluster.untilEvent('back', 'VirtualMachineRestoreComplete');
+    const line = await node.storage.kubectl.run(['get', 'vmrestore', 'back', '--no-headers']);
+    assert.match(line, /^back +VirtualMachine +box +true +\d+s *\n?$/);
+  });
+
+  test('InPlace replaces the claims themselves', async () => {
+    await node.createVm('inside', ['root']);
+    await node.createSnapshot('later', 'inside');
+    await node.untilTaken('later');
+    const before = (await node.claims()).find(({ metadata }) => metadata.name === 'root')?.metadata.uid;
+    await node.write('root', 'spoiled');
+    await node.createRestore('inplace', 'later', 'inside', { volumeRestorePolicy: 'InPlace' });
+    await untilComplete('inplace');
+    assert.deepEqual(claimsOf(await node.vm('inside')), ['root']);
+    assert.equal(await node.read('root'), 'later');
+    assert.notEqual((await node.claims()).find(({ metadata }) => metadata.name === 'root')?.metadata.uid, before);
+  });
+
+  test('a new VM is made, halted, with the patches', async () => {
+    const patches = [
+      JSON.stringify({ op: 'replace', path: '/spec/template/spec/domain/memory/guest', value: '128Mi' }),
+      JSON.stringify({ op: 'add', path: '/spec/template/metadata', value: { labels: { from: 'snap' } } }),
+    ];
+    await node.createRestore('fresh', 'snap', 'copy', { patches, volumeRestorePolicy: 'PrefixTargetName' });
+    await untilComplete('fresh');
+    const vm = await node.vm('copy');
+    assert.deepEqual(claimsOf(vm), ['copy-disk0']);
+    assert.equal(await node.read('copy-disk0'), 'first');
+    const { runStrategy, template } = vm.spec;
+    const memory = template.spec.domain?.memory?.guest;
+    assert.deepEqual([runStrategy, memory, template.metadata?.labels], ['Halted', '128Mi', { from: 'snap' }]);
+  });
+
+  test('another VM is not overwritten, nor a claim of others', async () => {
+    await node.createVm('other', ['root']);
+    await node.createRestore('wrong', 'snap', 'other');
+    await untilSays('wrong', /restore source and restore target are different but restore target already exists/);
+    assert.deepEqual(claimsOf(await node.vm('other')), ['root']);
+    await node.createClaim('mine', 'precious');
+    const volumeRestoreOverrides = [{ volumeName: 'disk0', restoreName: 'mine' }];
+    await node.createRestore('greedy', 'snap', 'third', { volumeRestoreOverrides });
+    await untilSays('greedy', /PVC mine exists and is not of this restore/);
+    assert.equal(await node.read('mine'), 'precious');
+    for (const name of ['wrong', 'greedy']) await node.cluster.client.delete(type, { namespace, name });
+    for (const name of ['wrong', 'greedy']) await node.cluster.untilGone(type, name);
+  });
+
+  test('a VM that runs: one restore fails at once, one waits until it has stopped; meanwhile it is not started', async () => {
+    await node.cluster.client.patch(vms, { namespace, name: 'box' }, { spec: { runStrategy: 'Always' } }, 'merge');
+    await node.cluster.untilVmi('box', 'there', () => true);
+    await node.createRestore('now', 'snap', 'box', { targetReadinessPolicy: 'FailImmediate' });
+    const failed = await untilSays('now', /must be powered off/);
+    assert.equal(findCondition(failed.status?.conditions, 'Failure')?.status, 'True');
+    await node.createRestore('patient', 'snap', 'box', { targetReadinessPolicy: 'WaitEventually' });
+    await untilSays('patient', /Waiting for target VM to be powered off/);
+    await node.cluster.client.patch(vms, { namespace, name: 'box' }, { spec: { runStrategy: 'Halted' } }, 'merge');
+    await eventually(async () => {
+      await node.endPods();
+      assert.equal(await node.cluster.find(resources.virtualMachineInstances, 'box'), undefined);
+    });
+    await untilComplete('patient');
+    const [claim = ''] = claimsOf(await node.vm('box'));
+    assert.equal(await node.read(claim), 'first');
+  });
+
+  test('a restore whose finalizer was taken off leaves no VM locked', async () => {
+    const status = { restoreInProgress: 'nobody' };
+    await node.cluster.client.patch(vms, { namespace, name: 'box' }, { status }, 'merge', { subresource: 'status' });
+    await eventually(async () => assert.equal((await node.vm('box')).status?.restoreInProgress, undefined));
+  });
+});
