@@ -34,6 +34,7 @@ import { PoolController, poolRules } from './pool/index.ts';
 import { ownWriteEchoMs } from './reconciling.ts';
 import { ReplicaSetController, replicaSetRules } from './replica-set/index.ts';
 import { type SchedulableNode, StandaloneScheduler } from './scheduler/index.ts';
+import { SnapshotControllers } from './snapshot-controllers.ts';
 import { lowestFrequency, TscLabels } from './tsc/index.ts';
 import { VmController, vmIndexes, vmRules, vmsByDataVolume } from './vm/index.ts';
 import { podIndexes, podsByVmi, VmiController, vmiIndexes, vmiRules, vmisByClaim } from './vmi/index.ts';
@@ -50,6 +51,9 @@ export interface ControllerOptions {
   readonly nodeWorkers: number;
   readonly replicaSetWorkers: number;
   readonly poolWorkers: number;
+  readonly snapshotWorkers: number;
+  readonly restoreWorkers: number;
+  readonly cloneWorkers: number;
   /** Bind launcher pods to nodes: where no kube-scheduler runs. */
   readonly standaloneScheduler: boolean;
   /** The Unix socket for questions on decisions, if there shall be one. */
@@ -111,6 +115,7 @@ export class Controller implements Component {
   readonly #replicaSets: ReplicaSetController;
   readonly #pools: PoolController;
   readonly #tscLabels: TscLabels;
+  readonly #snapshots: SnapshotControllers;
   readonly #settings: KubeVirtSettings<ControllerConfig>;
   #isWorking = false;
   #endCounting: (() => void)[] = [];
@@ -171,6 +176,8 @@ export class Controller implements Component {
     const pools = new ReadYourWrites(cachedObjects(this.#unawaited.pools, keyOf), overlay);
     this.#pools = new PoolController({ workers: options.poolWorkers }, { ...shared, pools, ...counted('pool') });
     this.#tscLabels = new TscLabels({ ...shared, nodes, observer: meters.queueObserver('tsc-labels') });
+    const ofSnapshots = { ...shared, dataVolumes, claims, overlay, meters: this.#deps.meters };
+    this.#snapshots = new SnapshotControllers(options, ofSnapshots);
     const scheduler = options.standaloneScheduler ? [new StandaloneScheduler({ ...shared, nodes })] : [];
     this.#workers = new Lifecycle([
       ...this.#explainServer(options),
@@ -184,6 +191,7 @@ export class Controller implements Component {
       this.#replicaSets,
       this.#pools,
       this.#tscLabels,
+      ...this.#snapshots.components,
       new DisruptionBudgets(shared),
       ...scheduler,
     ]);
@@ -201,6 +209,7 @@ export class Controller implements Component {
     meters.read('replicaset', this.#replicaSets.reconciler);
     meters.read('pool', this.#pools.reconciler);
     meters.read('tsc-labels', this.#tscLabels.reconciler);
+    this.#snapshots.addMetrics(meters, () => this.#isWorking);
     const { vms, vmis, migrations, pods } = this.#informers;
     addObjectMetrics(meters.registry, {
       isLeading: () => this.#isWorking,
@@ -211,6 +220,10 @@ export class Controller implements Component {
     });
   }
 
+  get #notAwaited() {
+    return [...Object.values(this.#unawaited), ...this.#snapshots.informers];
+  }
+
   /** The configuration of now; followed from `follow` on. */
   get settings(): Pick<KubeVirtSettings<ControllerConfig>, 'current' | 'select'> {
     return this.#settings;
@@ -218,11 +231,17 @@ export class Controller implements Component {
 
   /** What it knows of itself, for health and metrics. */
   get figures(): ControllerFigures {
-    const all = [...Object.values(this.#informers), ...Object.values(this.#unawaited)];
-    const caches = all.map(({ name, size }) => ({ resource: name.replace('informer ', ''), objects: size }));
+    const caches = [...Object.values(this.#informers), ...this.#notAwaited].map(({ name, size }) => ({
+      resource: name.replace('informer ', ''),
+      objects: size,
+    }));
     const { kubevirts } = this.#informers;
     const reconcilers = [this.#vms, this.#vmis, this.#migrations, this.#evacuation, this.#nodes, this.#replicaSets];
-    const crashLoops = [...reconcilers, this.#pools].map(({ reconciler }) => reconciler.crashLoops.keys().length);
+    const ofKinds = [
+      ...[...reconcilers, this.#pools].map(({ reconciler }) => reconciler),
+      ...this.#snapshots.reconcilers,
+    ];
+    const crashLoops = ofKinds.map((reconciler) => reconciler.crashLoops.keys().length);
     return {
       isWorking: this.#isWorking,
       caches,
@@ -243,7 +262,7 @@ export class Controller implements Component {
   async follow(signal: AbortSignal): Promise<void> {
     const { clock, log } = this.#deps;
     const informers = Object.values(this.#informers);
-    for (const informer of [...informers, ...Object.values(this.#unawaited)]) await informer.start();
+    for (const informer of [...informers, ...this.#notAwaited]) await informer.start();
     const cancel = clock.schedule(syncWarningMs, () => {
       const waiting = informers.filter(({ hasSynced }) => !hasSynced);
       const errors = waiting.map(({ name, health }) => `${name}: ${health.lastError ?? 'no answer yet'}`);
@@ -306,6 +325,7 @@ export class Controller implements Component {
       vmim: { source: this.#migrations.reconciler, rules: migrationRules },
       vmirs: { source: this.#replicaSets.reconciler, rules: replicaSetRules },
       vmpool: { source: this.#pools.reconciler, rules: poolRules },
+      ...this.#snapshots.explained,
       node: { source: this.#nodes.reconciler, rules: nodeRules },
       evacuation: { source: this.#evacuation.reconciler, rules: evacuationRules },
     };
@@ -327,7 +347,7 @@ export class Controller implements Component {
       await this.#settings.stop();
     } finally {
       await this.#events.stop(2_000);
-      const informers = [...Object.values(this.#informers), ...Object.values(this.#unawaited)];
+      const informers = [...Object.values(this.#informers), ...this.#notAwaited];
       await Promise.all(informers.map((informer) => informer.stop()));
     }
   }

@@ -23,6 +23,9 @@ export const controllerFlags = {
   'node-controller-threads': { kind: 'int', fallback: 3, help: 'nodes whose agents are looked after side by side' },
   'evacuation-controller-threads': { kind: 'int', fallback: 3, help: 'nodes emptied side by side' },
   'rs-controller-threads': { kind: 'int', fallback: 3, help: 'replica sets worked on side by side' },
+  'snapshot-controller-threads': { kind: 'int', fallback: 6, help: 'snapshots of VMs worked on side by side' },
+  'restore-controller-threads': { kind: 'int', fallback: 3, help: 'restores of VMs worked on side by side' },
+  'clone-controller-threads': { kind: 'int', fallback: 3, help: 'clones of VMs worked on side by side' },
   'pool-controller-threads': { kind: 'int', fallback: 3, help: 'pools worked on side by side' },
   listen: { kind: 'string', fallback: '0.0.0.0', help: 'address of the HTTPS server' },
   port: { kind: 'int', fallback: 8182, help: 'port of /healthz, /leader and /metrics; 0: nothing is served' },
@@ -45,12 +48,13 @@ export const controllerFlags = {
   },
   'prom-key-file': { kind: 'string', fallback: `${certificates}/tls.key`, help: 'its key' },
   ...threads('disruption-budget', 3),
-  ...threads('snapshot', 6),
-  ...threads('restore', 3),
   ...threads('export', 3),
-  ...threads('clone', 3),
   ...threads('backup', 6),
-  'snapshot-controller-resync-period': { kind: 'duration', fallback: 300_000, help: `${later}snapshots` },
+  'snapshot-controller-resync-period': {
+    kind: 'duration',
+    fallback: 300_000,
+    help: `${later}snapshots are looked at when something of them changes`,
+  },
   'node-topology-update-period': {
     kind: 'duration',
     fallback: 30_000,
@@ -90,6 +94,9 @@ export interface ControllerFlags {
   readonly nodeWorkers: number;
   readonly replicaSetWorkers: number;
   readonly poolWorkers: number;
+  readonly snapshotWorkers: number;
+  readonly restoreWorkers: number;
+  readonly cloneWorkers: number;
   readonly runtimeUser: number;
   readonly standaloneScheduler: boolean;
   /** Absolute path; empty: no socket. */
@@ -126,6 +133,9 @@ export function parseControllerFlags(argv: readonly string[]): ControllerFlags |
     nodeWorkers: positive('--node-controller-threads', flags['node-controller-threads']),
     replicaSetWorkers: positive('--rs-controller-threads', flags['rs-controller-threads']),
     poolWorkers: positive('--pool-controller-threads', flags['pool-controller-threads']),
+    snapshotWorkers: positive('--snapshot-controller-threads', flags['snapshot-controller-threads']),
+    restoreWorkers: positive('--restore-controller-threads', flags['restore-controller-threads']),
+    cloneWorkers: positive('--clone-controller-threads', flags['clone-controller-threads']),
     runtimeUser: runtimeUserOf(flags),
     standaloneScheduler: flags['standalone-scheduler'],
     unused: unusedOf(flags),

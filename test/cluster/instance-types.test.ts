@@ -78,7 +78,14 @@ before(async () => {
   const access = await loadKubeAccess({ kubeconfig: server.kubeconfigFor(token) });
   client = new KubeClient({ userAgent: 'virt-controller', rateLimit: { qps: 1000, burst: 1000 } }, { access });
   const config = { launcherImage: 'virt-launcher', runtimeUser: 0, architecture: 'amd64' };
-  const owners = { nodeWorkers: 2, replicaSetWorkers: 2, poolWorkers: 2 };
+  const owners = {
+    nodeWorkers: 2,
+    replicaSetWorkers: 2,
+    poolWorkers: 2,
+    snapshotWorkers: 2,
+    restoreWorkers: 2,
+    cloneWorkers: 2,
+  };
   const workers = { ...owners, vmWorkers: 2, vmiWorkers: 2, migrationWorkers: 2, evacuationWorkers: 2 };
   const deps = { client, log: silentLogger, randomUuid: randomUUID };
   controller = new Controller({ config, ...workers, standaloneScheduler: true }, deps);

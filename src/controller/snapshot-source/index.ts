@@ -3,12 +3,12 @@
  * marked while something is under way with it, how its guest is frozen, deadlines, and how statuses are stored.
  * Must not know: snapshots' phases, what is decided about any of it.
  */
-export { type FoundClass, SnapshotClasses } from './classes.ts';
+export { SnapshotClasses } from './classes.ts';
 export { type SaidConditions, withSaid } from './conditions.ts';
 export { cutName, labelValue } from './cut-names.ts';
 export { failureDeadlineMs, isEnding, isSnapshotOver, msUntilDeadline } from './deadline.ts';
 export { canFreeze, freeze, freezeLimit, type GuestFacts, guestOf, noGuest, thaw, vmiOf } from './guest.ts';
 export { revisionNames } from './revision-names.ts';
 export { setFinalizer, storeStatus } from './status-write.ts';
-export { isLockedBy, type MarkDeps, markOf, setMark, setSourceFinalizer } from './vm-marks.ts';
-export { keepsState, type SourceVolume, type VolumeDeps, type VolumeFacts, volumeFacts, volumesOf } from './volumes.ts';
+export { isLockedBy, markOf, setMark, setSourceFinalizer } from './vm-marks.ts';
+export { keepsState, type VolumeDeps, type VolumeFacts, volumeFacts, volumesOf } from './volumes.ts';

@@ -175,6 +175,9 @@ export class ControllersWorld {
         nodeWorkers: 2,
         replicaSetWorkers: 2,
         poolWorkers: 2,
+        snapshotWorkers: 2,
+        restoreWorkers: 2,
+        cloneWorkers: 2,
         standaloneScheduler: true,
       },
       {

@@ -3,6 +3,7 @@ import { checkFolderRules } from '../../fixtures/folder-rules.ts';
 checkFolderRules({
   root: 'src/controller',
   mayImport: {
+    clone: ['owned', 'snapshot-source'],
     'data-volumes': [],
     'disruption-budget': [],
     evacuation: ['owned', 'pod'],
@@ -16,8 +17,12 @@ checkFolderRules({
     pool: ['owned'],
     quota: [],
     'replica-set': ['owned'],
+    restore: ['data-volumes', 'owned', 'snapshot-source'],
     scheduler: ['pod'],
     serve: [],
+    snapshot: ['instancetypes', 'owned', 'snapshot-source', 'vm'],
+    'snapshot-content': ['owned', 'snapshot-source'],
+    'snapshot-source': ['data-volumes'],
     tsc: [],
     vm: ['data-volumes', 'instancetypes'],
     vmi: ['data-volumes', 'pod', 'quota'],

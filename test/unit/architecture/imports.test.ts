@@ -59,7 +59,7 @@ const vendorFolders: Readonly<Record<string, readonly string[]>> = {
   koffi: ['host'],
   'prom-client': ['agent', 'serving', 'controller'],
   'classic-level': ['apiserver'],
-  rfc6902: ['apiserver'],
+  rfc6902: ['apiserver', 'controller'],
   'fast-xml-parser': ['launcher', 'agent'],
   yaml: ['apiserver', 'standalone', 'kube', 'launcher', 'agent', 'web'],
   '@novnc/novnc': ['web'],

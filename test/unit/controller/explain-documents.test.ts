@@ -37,7 +37,17 @@ test('each document has the bytes that its readers know', () => {
     const [method = '', target = ''] = request.split(' ');
     const { httpStatus, body } = explain(method, target, {
       controllers: {
-        ...{ vm: known, vmi: known, vmim: known, vmirs: known, vmpool: known },
+        ...{
+          vm: known,
+          vmi: known,
+          vmim: known,
+          vmirs: known,
+          vmpool: known,
+          vmsnapshot: known,
+          vmsnapshotcontent: known,
+          vmrestore: known,
+          vmclone: known,
+        },
         ...{ node: known, evacuation: known },
       },
       clock,

@@ -22,6 +22,10 @@ const controllers = {
   vmim: controller(),
   vmirs: controller(),
   vmpool: controller(),
+  vmsnapshot: controller(),
+  vmsnapshotcontent: controller(),
+  vmrestore: controller(),
+  vmclone: controller(),
   node: { ...controller(), rules: nodeRules },
   evacuation: controller(),
 };

@@ -27,8 +27,8 @@ test('flags of launcher pods are carried on', () => {
 
 test('a flag that nothing uses yet is named when it asks for something', () => {
   assert.deepEqual(parseControllerFlags([])?.unused, []);
-  const argv = ['--snapshot-controller-threads=7', '--kubevirt-share-dir=/var/run/kubevirt', '--exporter-image=other'];
-  assert.deepEqual(parseControllerFlags(argv)?.unused, ['--exporter-image', '--snapshot-controller-threads']);
+  const argv = ['--export-controller-threads=7', '--kubevirt-share-dir=/var/run/kubevirt', '--exporter-image=other'];
+  assert.deepEqual(parseControllerFlags(argv)?.unused, ['--exporter-image', '--export-controller-threads']);
 });
 
 for (const argv of [

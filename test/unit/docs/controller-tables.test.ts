@@ -2,7 +2,12 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Metric } from 'prom-client';
 import { controllerFlags } from '../../../src/controller/flags.ts';
-import { addObjectMetrics, addStatusMetrics, ControllerMeters } from '../../../src/controller/metrics/index.ts';
+import {
+  addObjectMetrics,
+  addSnapshotMetrics,
+  addStatusMetrics,
+  ControllerMeters,
+} from '../../../src/controller/metrics/index.ts';
 import { addProcessMetrics } from '../../../src/serving/index.ts';
 import { rows } from './guide-tables.ts';
 
@@ -12,6 +17,7 @@ const { registry } = new ControllerMeters();
 // What is read at a scrape is not asked for here.
 addStatusMetrics(registry, {} as never);
 addObjectMetrics(registry, {} as never);
+addSnapshotMetrics(registry, {} as never);
 addProcessMetrics(registry, 'virt_controller');
 
 test('the guide has a row for each metric of virt-controller with its type and labels, and no others', () => {

@@ -1,0 +1,146 @@
+import {
+  contentNameOf,
+  isRestoreOver,
+  type Key,
+  type PersistentVolumeClaim,
+  type VirtualMachine,
+  type VirtualMachineClone,
+  type VirtualMachineRestore,
+  type VirtualMachineSnapshot,
+  type VirtualMachineSnapshotContent,
+} from '../../api/index.ts';
+import { type Clock, errorMessage, listOf } from '../../base/index.ts';
+import { isKubeError } from '../../kube/index.ts';
+import type { Observed, ReadYourWrites } from '../../reconcile/index.ts';
+import { keepsState, type VolumeDeps, type VolumeFacts, volumeFacts, volumesOf } from '../snapshot-source/index.ts';
+
+/** A clone and what is made for it; plain data. */
+export interface PresentClone extends Observed {
+  readonly kind: 'present';
+  readonly clone: VirtualMachineClone;
+  /** It is of a VM, and not of a snapshot. */
+  readonly isOfVm: boolean;
+  /** It never can be made. */
+  readonly problem: string | undefined;
+  readonly source: VirtualMachine | VirtualMachineSnapshot | undefined;
+  /** Of a source that is a VM. */
+  readonly volumes: readonly VolumeFacts[];
+  readonly names: CloneNames;
+  readonly snapshot: VirtualMachineSnapshot | undefined;
+  readonly content: VirtualMachineSnapshotContent | undefined;
+  /** Volumes on claims that the snapshot has not. */
+  readonly leftOut: readonly string[];
+  readonly restore: VirtualMachineRestore | undefined;
+  readonly target: VirtualMachine | undefined;
+  /** All claims of the target that the restore has made are filled. */
+  readonly isBound: boolean;
+}
+
+export interface CloneNames {
+  readonly snapshot: string;
+  readonly restore: string;
+  readonly target: string;
+}
+
+export interface AbsentClone extends Observed {
+  readonly kind: 'absent';
+}
+
+/** The API server did not answer what a decision depends on. */
+export interface UnclearClone extends Observed {
+  readonly kind: 'unclear';
+  readonly clone: VirtualMachineClone;
+  readonly reason: string;
+}
+
+export type CloneObservation = PresentClone | AbsentClone | UnclearClone;
+
+export interface ObserveDeps extends VolumeDeps {
+  readonly clones: ReadYourWrites<VirtualMachineClone>;
+  readonly snapshots: ReadYourWrites<VirtualMachineSnapshot>;
+  readonly contents: Pick<ReadYourWrites<VirtualMachineSnapshotContent>, 'get'>;
+  readonly restores: ReadYourWrites<VirtualMachineRestore>;
+  readonly vms: Pick<ReadYourWrites<VirtualMachine>, 'get'>;
+  readonly claims: { get(key: Key): PersistentVolumeClaim | undefined };
+  readonly clock: Clock;
+}
+
+const suffixLength = 5;
+
+export async function observeClone(key: Key, deps: ObserveDeps, signal: AbortSignal): Promise<CloneObservation> {
+  const clone = deps.clones.get(key);
+  const now = deps.clock.now();
+  if (!clone) return { kind: 'absent', key, uid: '', now };
+  const base = { key, uid: clone.metadata.uid ?? '', now, clone };
+  try {
+    return { kind: 'present', ...base, ...(await factsOf(clone, deps, signal)) };
+  } catch (error) {
+    if (signal.aborted || !isKubeError(error)) throw error;
+    return { kind: 'unclear', ...base, reason: errorMessage(error) };
+  }
+}
+
+async function factsOf(clone: VirtualMachineClone, deps: ObserveDeps, signal: AbortSignal) {
+  const { namespace } = clone.metadata;
+  const at = (name: string) => `${namespace}/${name}`;
+  const isOfVm = clone.spec.source?.kind === 'VirtualMachine';
+  const names = namesOf(clone, isOfVm);
+  const sourceName = clone.spec.source?.name ?? '';
+  const vm = isOfVm ? deps.vms.get(at(sourceName)) : undefined;
+  const snapshot = deps.snapshots.get(at(names.snapshot));
+  const content = snapshot && deps.contents.get(at(contentNameOf(snapshot)));
+  const restore = deps.restores.get(at(names.restore));
+  const isToBeTaken = vm !== undefined && !snapshot && (clone.status?.phase ?? '') === '';
+  return {
+    isOfVm,
+    names,
+    problem: problemOf(clone, vm ?? content?.spec.source.virtualMachine),
+    source: isOfVm ? vm : snapshot,
+    volumes: isToBeTaken ? await volumeFacts(vm, deps, signal) : [],
+    snapshot,
+    content,
+    leftOut: content ? leftOut(content) : [],
+    restore,
+    target: deps.vms.get(at(names.target)),
+    isBound: restore ? isBound(restore, deps) : false,
+  };
+}
+
+/** Names that follow from the clone: whoever is ended on the way finds again what he has made. */
+function namesOf({ metadata, spec }: VirtualMachineClone, isOfVm: boolean): CloneNames {
+  const { uid = '' } = metadata;
+  const source = spec.source?.name ?? '';
+  return {
+    snapshot: isOfVm ? `tmp-snapshot-${uid}` : source,
+    restore: `tmp-restore-${uid}`,
+    target: spec.target?.name || `clone-${source}-${uid.slice(0, suffixLength)}`,
+  };
+}
+
+function problemOf({ spec }: VirtualMachineClone, kept: Pick<VirtualMachine, 'spec'> | undefined): string | undefined {
+  const { source, target } = spec;
+  const kinds = ['VirtualMachine', 'VirtualMachineSnapshot'];
+  if (!source || !kinds.includes(source.kind)) return `spec.source: a clone is of one of ${kinds.join(', ')}`;
+  if (target && target.kind !== 'VirtualMachine') return 'spec.target: a clone is a VirtualMachine';
+  if (source.kind === 'VirtualMachine' && target?.name === source.name)
+    return 'spec.target: a VM cannot be a clone of itself';
+  return kept && keepsState(kept)
+    ? 'the source keeps the state of a TPM or of EFI variables, which cannot be cloned'
+    : undefined;
+}
+
+function leftOut({ spec }: VirtualMachineSnapshotContent): string[] {
+  const kept = new Set((spec.volumeBackups ?? []).map(({ volumeName }) => volumeName));
+  return volumesOf(spec.source.virtualMachine?.spec)
+    .filter(({ name, claimName, isMemoryDump }) => claimName !== undefined && !isMemoryDump && !kept.has(name))
+    .map(({ name }) => name);
+}
+
+function isBound(restore: VirtualMachineRestore, { claims }: ObserveDeps): boolean {
+  if (!isRestoreOver(restore)) return false;
+  const { namespace } = restore.metadata;
+  return listOf(restore.status?.restores).every((each) => {
+    const name = (each as { persistentVolumeClaim?: string }).persistentVolumeClaim ?? '';
+    return claims.get(`${namespace}/${name}`)?.status?.phase === 'Bound';
+  });
+}

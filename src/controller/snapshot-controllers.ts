@@ -1,0 +1,190 @@
+import {
+  type Key,
+  type KubeObject,
+  keyOf,
+  type PersistentVolumeClaim,
+  type Pod,
+  resources,
+  type StorageClass,
+  type VirtualMachine,
+  type VirtualMachineClone,
+  type VirtualMachineInstance,
+  type VirtualMachineRestore,
+  type VirtualMachineSnapshot,
+  type VirtualMachineSnapshotContent,
+  type VolumeSnapshot,
+  type VolumeSnapshotClass,
+} from '../api/index.ts';
+import type { Clock, Component, Logger } from '../base/index.ts';
+import { type EventRecorder, Informer, type KubeClient } from '../kube/index.ts';
+import { cachedObjects, ReadYourWrites, type ReconcileObserver } from '../reconcile/index.ts';
+import { CloneController, cloneRules } from './clone/index.ts';
+import type { DataVolumes } from './data-volumes/index.ts';
+import type { ExplainedController } from './explain/index.ts';
+import { addSnapshotMetrics, type ControllerMeters, type QueueName } from './metrics/index.ts';
+import { RestoreController, restoreRules } from './restore/index.ts';
+import { SnapshotController, snapshotRules } from './snapshot/index.ts';
+import { SnapshotContentController, snapshotContentRules } from './snapshot-content/index.ts';
+import { SnapshotClasses } from './snapshot-source/index.ts';
+
+export interface SnapshotControllersOptions {
+  readonly snapshotWorkers: number;
+  readonly restoreWorkers: number;
+  readonly cloneWorkers: number;
+}
+
+export interface SnapshotControllersDeps {
+  readonly client: KubeClient;
+  readonly vms: ReadYourWrites<VirtualMachine>;
+  readonly vmis: ReadYourWrites<VirtualMachineInstance>;
+  readonly claims: Informer<PersistentVolumeClaim>;
+  readonly pods: Informer<Pod>;
+  readonly dataVolumes: DataVolumes;
+  readonly events: EventRecorder;
+  readonly meters: ControllerMeters;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly random: () => number;
+  readonly overlay: ConstructorParameters<typeof ReadYourWrites>[1];
+}
+
+/** An informer of whatever kind. */
+interface Cache {
+  readonly name: string;
+  readonly size: number;
+  start(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+const bySource = 'source';
+
+/** Snapshots of VMs, and what follows from them, on caches of their own: a cluster may have none of these kinds. */
+export class SnapshotControllers {
+  readonly classes: SnapshotClasses;
+  readonly #informers: SnapshotInformers;
+  readonly #snapshots: SnapshotController;
+  readonly #contents: SnapshotContentController;
+  readonly #restores: RestoreController;
+  readonly #clones: CloneController;
+
+  constructor(options: SnapshotControllersOptions, deps: SnapshotControllersDeps) {
+    const informers = makeInformers(deps);
+    this.#informers = informers;
+    const { client, vms, vmis, claims, pods, dataVolumes, events, meters, clock, log, random, overlay } = deps;
+    const { storageClasses, snapshotClasses } = informers;
+    this.classes = new SnapshotClasses({ client, storageClasses, snapshotClasses });
+    const overlaid = <T extends KubeObject>(informer: Informer<T>) =>
+      new ReadYourWrites(cachedObjects(informer, keyOf), overlay);
+    const counted = (queue: QueueName): { observer: ReconcileObserver } => ({ observer: meters.observer(queue) });
+    const snapshots = overlaid(informers.snapshots);
+    const contents = overlaid(informers.contents);
+    const volumeSnapshots = overlaid(informers.volumeSnapshots);
+    const restores = overlaid(informers.restores);
+    const shared = { client, events, clock, log, random, vms, vmis, snapshots, contents, classes: this.classes };
+    const workers = options.snapshotWorkers;
+    this.#snapshots = new SnapshotController(
+      { workers },
+      {
+        ...{ ...shared, claims, dataVolumes, pods },
+        snapshotsOf: (vm) => informers.snapshots.byIndex(bySource, vm).map(keyOf),
+        onStorageChange: (listener) =>
+          followAll([claims, storageClasses, snapshotClasses, pods], listener, dataVolumes),
+        ...counted('snapshot-vmsnapshot'),
+      },
+    );
+    this.#contents = new SnapshotContentController(
+      { workers },
+      {
+        ...{ ...shared, volumeSnapshots },
+        volumeSnapshotsError: () => informers.volumeSnapshots.health.lastError,
+        ...counted('snapshot-vmsnapshotcontent'),
+      },
+    );
+    this.#restores = new RestoreController(
+      { workers: options.restoreWorkers },
+      {
+        ...{ ...shared, restores, volumeSnapshots, claims, dataVolumes, storageClasses },
+        onStorageChange: (listener) => followAll([claims, storageClasses], listener, dataVolumes),
+        ...counted('restore-vmrestore'),
+      },
+    );
+    this.#clones = new CloneController(
+      { workers: options.cloneWorkers },
+      {
+        ...{ ...shared, restores, claims, dataVolumes, clones: overlaid(informers.clones) },
+        onStorageChange: (listener) => followAll([claims, storageClasses, snapshotClasses], listener, dataVolumes),
+        ...counted('vmclone'),
+      },
+    );
+  }
+
+  get components(): readonly Component[] {
+    return [this.#snapshots, this.#contents, this.#restores, this.#clones];
+  }
+
+  /** Nothing waits for their first lists. */
+  get informers(): readonly Cache[] {
+    return Object.values(this.#informers);
+  }
+
+  get reconcilers() {
+    const all = [this.#snapshots, this.#contents, this.#restores, this.#clones];
+    return all.map(({ reconciler }) => reconciler);
+  }
+
+  get explained(): Readonly<Record<'vmsnapshot' | 'vmsnapshotcontent' | 'vmrestore' | 'vmclone', ExplainedController>> {
+    return {
+      vmclone: { source: this.#clones.reconciler, rules: cloneRules },
+      vmrestore: { source: this.#restores.reconciler, rules: restoreRules },
+      vmsnapshot: { source: this.#snapshots.reconciler, rules: snapshotRules },
+      vmsnapshotcontent: { source: this.#contents.reconciler, rules: snapshotContentRules },
+    };
+  }
+
+  addMetrics(meters: ControllerMeters, isLeading: () => boolean): void {
+    meters.read('snapshot-vmsnapshot', this.#snapshots.reconciler);
+    meters.read('snapshot-vmsnapshotcontent', this.#contents.reconciler);
+    meters.read('restore-vmrestore', this.#restores.reconciler);
+    meters.read('vmclone', this.#clones.reconciler);
+    addSnapshotMetrics(meters.registry, { isLeading, snapshots: () => this.#informers.snapshots.list() });
+  }
+}
+
+type SnapshotInformers = ReturnType<typeof makeInformers>;
+
+function makeInformers(deps: Pick<SnapshotControllersDeps, 'client' | 'log' | 'clock' | 'random'>) {
+  const sourceOf = ({ metadata, spec }: VirtualMachineSnapshot) => [
+    `${metadata.namespace}/${spec?.source?.name ?? ''}`,
+  ];
+  return {
+    snapshots: new Informer<VirtualMachineSnapshot>(
+      { type: resources.virtualMachineSnapshots, indexes: { [bySource]: sourceOf } },
+      deps,
+    ),
+    contents: new Informer<VirtualMachineSnapshotContent>({ type: resources.virtualMachineSnapshotContents }, deps),
+    restores: new Informer<VirtualMachineRestore>({ type: resources.virtualMachineRestores }, deps),
+    clones: new Informer<VirtualMachineClone>({ type: resources.virtualMachineClones }, deps),
+    volumeSnapshots: new Informer<VolumeSnapshot>({ type: resources.volumeSnapshots }, deps),
+    snapshotClasses: new Informer<VolumeSnapshotClass>({ type: resources.volumeSnapshotClasses }, deps),
+    storageClasses: new Informer<StorageClass>({ type: resources.storageClasses }, deps),
+  };
+}
+
+interface Followable {
+  addHandlers(handlers: { added: () => void; updated: () => void; deleted: () => void }): () => void;
+}
+
+function followAll(
+  informers: readonly Followable[],
+  listener: () => void,
+  dataVolumes: Pick<DataVolumes, 'onChange'>,
+): () => void {
+  const handlers = { added: listener, updated: listener, deleted: listener };
+  const ends = [
+    ...informers.map((informer) => informer.addHandlers(handlers)),
+    dataVolumes.onChange((_: Key) => listener()),
+  ];
+  return () => {
+    for (const end of ends) end();
+  };
+}
