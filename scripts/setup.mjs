@@ -2,7 +2,7 @@
 // The first thing that runs in a fresh clone: npm packages, Debian packages, build, demo guest, as far as the mode needs them.
 // Plain Node.js without dependencies; says what it does and why; does nothing, in well under a second, when all is there.
 import { pathToFileURL } from 'node:url';
-import { ensureBuild, ensureGuest } from './setup/build.mjs';
+import { ensureBuild, ensureGuest, ensureInstaller } from './setup/build.mjs';
 import { ensurePackages, ensureRootRights, packagesFor } from './setup/debian.mjs';
 import { ensureNodeModules } from './setup/npm.mjs';
 import { logFile, SetupError } from './setup/report.mjs';
@@ -19,6 +19,7 @@ export async function setUp(mode) {
   if (!withPrograms.includes(mode)) return;
   await ensureBuild();
   await ensureGuest();
+  if (mode === 'test') await ensureInstaller();
 }
 
 /** True when set-up went well; else says why not. */

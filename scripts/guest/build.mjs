@@ -65,7 +65,7 @@ const lateFiles = {
   libgmp10: { 'usr/lib/x86_64-linux-gnu/libgmp.so.10': 'lib/x86_64-linux-gnu/libgmp.so.10' },
 };
 
-function run(command, args, options = {}) {
+export function run(command, args, options = {}) {
   try {
     return execFileSync(command, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'], ...options });
   } catch (cause) {
@@ -110,7 +110,7 @@ function kernelPackage() {
 }
 
 /** Downloads a package and unpacks it into a directory of its own. */
-function unpack(packageName, workDir) {
+export function unpack(packageName, workDir) {
   const downloads = path.join(workDir, `${packageName}.download`);
   const target = path.join(workDir, packageName);
   mkdirSync(downloads);
@@ -199,7 +199,7 @@ function packLate(late) {
 }
 
 /** newc archive with root as owner of everything, whoever builds. */
-function archive(root) {
+export function archive(root) {
   const names = readdirSync(root, { recursive: true }).sort().join('\n');
   const cpio = execFileSync('cpio', ['--quiet', '-o', '-H', 'newc', '-R', '0:0'], {
     cwd: root,

@@ -2,6 +2,7 @@
 import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { buildGuest, guestIsCurrent } from '../guest/build.mjs';
+import { buildInstaller, installerIsCurrent } from '../guest/installer/build.mjs';
 import { ensurePackageLists } from './debian.mjs';
 import { quote, root, runLogged, SetupError, say } from './report.mjs';
 
@@ -51,5 +52,17 @@ export async function ensureGuest() {
     buildGuest(say);
   } catch (error) {
     throw new SetupError(`the demo guest could not be built: ${error.message}`);
+  }
+}
+
+/** The medium of the test that installs from one. */
+export async function ensureInstaller() {
+  if (installerIsCurrent()) return;
+  await ensurePackageLists('systemd-boot-efi');
+  say('building an installation medium (.cache/installer)');
+  try {
+    buildInstaller(say);
+  } catch (error) {
+    throw new SetupError(`the installation medium could not be built: ${error.message}`);
   }
 }

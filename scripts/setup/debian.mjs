@@ -40,11 +40,15 @@ const migration = {
 const monitoring = {
   prometheus: { for: 'promtool, which judges metrics and alerts', has: ['promtool'] },
 };
+/** A partition that EFI boots from. */
+const media = {
+  mtools: { for: 'what EFI boots from', has: ['mformat', 'mcopy'] },
+};
 export const packagesFor = {
   up: node,
   /** `npm run up -- --nodes 2` */
   'up-nodes': { ...node, ...migration },
-  test: { ...node, ...browser, ...clients, ...monitoring, ...migration },
+  test: { ...node, ...browser, ...clients, ...monitoring, ...migration, ...media },
   cluster,
   check: {},
 };

@@ -94,6 +94,50 @@ describe('disks that come from elsewhere, on the standalone node', { skip: needs
     assert.deepEqual([disk.length, disk.subarray(0, mark.length).toString()], [4 * 2 ** 20, mark]);
   });
 
+  test('an installation medium puts a system on an empty disk, which then boots without it', async () => {
+    const added = await node.cli(['image', 'add', 'my/installer', path.resolve('.cache/installer/installer.iso')]);
+    assert.equal(added.code, 0, added.stderr);
+    const disk = { spec: { source: { blank: {} }, storage: { resources: { requests: { storage: '256Mi' } } } } };
+    const { spec } = demoVmi('installed');
+    Object.assign(spec.domain, {
+      memory: { guest: '256Mi' },
+      firmware: { bootloader: { efi: { secureBoot: false } } },
+      devices: {
+        disks: [
+          // Empty at first: then the firmware goes on with the next.
+          { name: 'root', bootOrder: 1, disk: { bus: 'virtio' } },
+          { name: 'medium', bootOrder: 2, cdrom: { bus: 'scsi' } },
+        ],
+      },
+    });
+    const volumes = [
+      { name: 'root', dataVolume: { name: 'installed' } },
+      { name: 'medium', containerDisk: { image: 'my/installer' } },
+    ];
+    await node.apply({
+      ...{ apiVersion: 'kubevirt.io/v1', kind: 'VirtualMachine', metadata: { name: 'installed' } },
+      spec: {
+        runStrategy: 'Always',
+        dataVolumeTemplates: [{ metadata: { name: 'installed' }, ...disk }],
+        template: { spec: { ...spec, networks: undefined, volumes } },
+      },
+    });
+    await node.vmiUntil('installed', (found) => found?.status?.phase === 'Running', 60_000);
+    const serial = await node.serial('installed');
+    let shown = '';
+    serial.on('data', (chunk: Buffer) => (shown += chunk.toString('latin1')));
+    // Nothing is typed: a boot loader would take it for the wish to see its menu.
+    try {
+      await eventually(() => assert.match(shown, /installer: done.*installed login:/s), 180_000);
+    } finally {
+      serial.destroy();
+    }
+    await node.kubectl('delete', 'vm', 'installed');
+    await node.vmiUntil('installed', (found) => found === undefined, 60_000);
+    const removed = await node.cli(['image', 'rm', 'my/installer']);
+    assert.equal(removed.code, 0, removed.stderr);
+  });
+
   test('an image that a VM runs with is not replaced or removed, and it is said which VM that is', async () => {
     const list = await node.cli(['image', 'list']);
     assert.match(list.stdout, /^REFERENCE +FORMAT +DISK +ON THIS MACHINE +ADDED\nvirt-node\/demo +- +- +\d/);
