@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { readdir, readFile, stat, truncate } from 'node:fs/promises';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { untilLogin } from '../../src/standalone/index.ts';
 import { eventually } from '../fixtures/eventually.ts';
 import { demoVmi, NodeProcess } from '../fixtures/node-process.ts';
 import { PowerCutDisk, whyNoPowerCut } from '../fixtures/power-cut-disk.ts';
@@ -47,21 +48,61 @@ describe('the power of a whole node fails', { skip }, () => {
     await eventually(() => disk.restore(), 20_000);
   }
 
+  const claim = {
+    apiVersion: 'v1',
+    kind: 'PersistentVolumeClaim',
+    metadata: { name: 'written' },
+    spec: { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '4Mi' } } },
+  };
+  const { spec } = demoVmi('survivor');
+  const disks = [{ name: 'written', disk: { bus: 'virtio' } }];
+  const domain = { ...spec.domain, devices: { ...spec.domain.devices, disks } };
+  const volumes = [{ name: 'written', persistentVolumeClaim: { claimName: 'written' } }];
   const vm = {
     apiVersion: 'kubevirt.io/v1',
     kind: 'VirtualMachine',
     metadata: { name: 'survivor' },
-    spec: { runStrategy: 'Always', template: { spec: demoVmi('survivor').spec } },
+    spec: { runStrategy: 'Always', template: { spec: { ...spec, domain, volumes } } },
   };
+  /** One number after the other onto its disk; each is said when the guest's kernel says that it is there for good. */
+  const writing =
+    'i=0; while :; do i=$((i+1)); echo "number $i" | dd of=/dev/vda bs=512 seek=$i conv=fsync,notrunc 2>/dev/null && echo "said $i"; done';
+
+  /** Types it into the guest's shell; the returned function gives the last number that it said. */
+  async function write(): Promise<() => number> {
+    await untilLogin(await node.serial('survivor'), AbortSignal.timeout(60_000));
+    await node.cli(['console', 'survivor'], 'root\n');
+    const stream = await node.serial('survivor');
+    // It ends with the power.
+    stream.on('error', () => undefined);
+    let text = '';
+    stream.on('data', (bytes: Buffer) => {
+      text += bytes.toString('latin1');
+    });
+    stream.write(`\n${writing}\n`);
+    const said = () => Number([...text.matchAll(/^said (\d+)\r?\n/gm)].at(-1)?.[1] ?? 0);
+    await eventually(() => assert.ok(said() > 20), 30_000);
+    return said;
+  }
 
   test('the node comes up again with all objects, believes in no process of before, and the VM runs again', async () => {
+    await node.apply(claim);
     await node.apply(vm);
     const before = await node.vmiUntil('survivor', (vmi) => vmi?.status?.phase === 'Running');
     const podsBefore = await readdir(node.paths.podsDir);
     const names = Array.from({ length: 20 }, (_, index) => `kept-${index}`);
     for (const name of names) await node.kubectl('create', 'configmap', name, `--from-literal=a=${name}`);
+    const said = await write();
+    const kept = said();
     await powerFailure();
+    const [volume = ''] = await readdir(node.paths.claimsDir);
+    const written = await readFile(path.join(node.paths.claimsDir, volume, 'disk.img'), 'latin1');
+    const lost = Array.from({ length: kept }, (_, at) => at + 1).filter(
+      (number) => !written.startsWith(`number ${number}\n`, number * 512),
+    );
+    assert.deepEqual(lost, [], `of ${kept} that the guest was told are there for good`);
     await node.start();
+    assert.equal(await node.kubectl('get', 'pvc', 'written', '-o', 'jsonpath={.status.phase}'), 'Bound');
     const maps = await node.kubectl('get', 'configmap', '-o', 'jsonpath={.items[*].data.a}');
     assert.deepEqual(maps.split(' ').sort(), [...names].sort());
     const again = await node.vmiUntil(
