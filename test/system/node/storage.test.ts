@@ -83,6 +83,53 @@ describe('data that is kept by the standalone node', { skip: needsRoot }, () => 
     }, 60_000);
   });
 
+  test('the VM goes back to its snapshot, and a clone of it boots', async () => {
+    const group = 'snapshot.kubevirt.io/v1beta1';
+    const keeper = { apiGroup: 'kubevirt.io', kind: 'VirtualMachine', name: 'keeper' };
+    const shows = (name: string, word: string) =>
+      eventually(async () => {
+        const shown = await run(name, 'dd if=/dev/vda bs=512 skip=8 count=1 2>/dev/null | head -c 5; echo');
+        assert.match(shown, new RegExp(word));
+      }, 30_000);
+    const write = (word: string) => run('keeper', `echo ${word} | dd of=/dev/vda bs=512 seek=8 conv=fsync`);
+    await write('first');
+    await turn('Halted');
+    await node.apply({
+      apiVersion: group,
+      kind: 'VirtualMachineSnapshot',
+      metadata: { name: 'snap' },
+      spec: { source: keeper },
+    });
+    await node.kubectl('wait', 'vmsnapshot/snap', '--for=condition=Ready', '--timeout=60s');
+    const [header = '', line = ''] = (await node.kubectl('get', 'vmsnapshot', 'snap')).split('\n');
+    assert.match(header, /^NAME +SOURCEKIND +SOURCENAME +PHASE +READYTOUSE +CREATIONTIME +ERROR/);
+    assert.match(line, /^snap +VirtualMachine +keeper +Succeeded +true +\d+s/);
+    await turn('Always');
+    await write('later');
+    await shows('keeper', 'later');
+    await turn('Halted');
+    const spec = { target: keeper, virtualMachineSnapshotName: 'snap' };
+    await node.apply({ apiVersion: group, kind: 'VirtualMachineRestore', metadata: { name: 'back' }, spec });
+    await node.kubectl('wait', 'vmrestore/back', '--for=condition=Ready', '--timeout=60s');
+    await turn('Always');
+    await shows('keeper', 'first');
+    const source = { apiGroup: 'snapshot.kubevirt.io', kind: 'VirtualMachineSnapshot', name: 'snap' };
+    const clone = { apiVersion: 'clone.kubevirt.io/v1beta1', kind: 'VirtualMachineClone', metadata: { name: 'twin' } };
+    await node.apply({ ...clone, spec: { source, target: { ...keeper, name: 'twin' } } });
+    await node.kubectl('wait', 'vmclone/twin', '--for=condition=Ready', '--timeout=60s');
+    await node.kubectl(
+      'patch',
+      'vm',
+      'twin',
+      '--type=merge',
+      '-p',
+      JSON.stringify({ spec: { runStrategy: 'Always' } }),
+    );
+    await untilUp('twin');
+    await shows('twin', 'first');
+    await node.kubectl('delete', 'vm/twin', 'vmsnapshot/snap', '--timeout=60s');
+  });
+
   test('a snapshot, and a second VM that begins with it; with the claims the data goes', async () => {
     await node.apply({
       apiVersion: `${snapshotGroup}/v1`,
