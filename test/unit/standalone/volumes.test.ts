@@ -215,7 +215,10 @@ describe('volumes of a pod', { skip: needsRoot }, () => {
       apiVersion: 'v1',
       kind: 'PersistentVolume',
       metadata: { name: 'pvc-claim-uid' },
-      spec: { csi: { driver, volumeHandle: 'default_c_claim-uid' } },
+      spec: {
+        csi: { driver, volumeHandle: 'default_c_claim-uid' },
+        claimRef: { namespace: 'default', name: 'c', uid: 'claim-uid' },
+      },
     });
     await files().sweep();
     const shape = { sizeBytes: 1024 * 1024, isBlock: spec.volumeMode === 'Block' };
@@ -260,7 +263,11 @@ describe('volumes of a pod', { skip: needsRoot }, () => {
     ['lost', () => bind({}, 'Lost'), 'CLAIM_NOT_READY', /has lost its data/],
     [
       'of another driver’s volume',
-      () => bind({ volumeName: 'other' }),
+      async () => {
+        await bind({ volumeName: 'other' });
+        const spec = { csi: { driver: 'example.org', volumeHandle: 'x' } };
+        made.set('other', { apiVersion: 'v1', kind: 'PersistentVolume', metadata: { name: 'other' }, spec });
+      },
       'CLAIM_NOT_READY',
       /volume other.*not one of this node/,
     ],
