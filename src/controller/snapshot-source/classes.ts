@@ -8,7 +8,7 @@ export type FoundClass =
   | { readonly kind: 'waits'; readonly why: string };
 
 export interface SnapshotClassesDeps {
-  readonly client: Pick<KubeClient, 'get'>;
+  readonly client: Pick<KubeClient, 'get' | 'list'>;
   readonly storageClasses: Pick<Informer<StorageClass>, 'get' | 'hasSynced' | 'health'>;
   readonly snapshotClasses: Pick<Informer<VolumeSnapshotClass>, 'list' | 'hasSynced' | 'health'>;
 }
@@ -34,21 +34,36 @@ export class SnapshotClasses {
       if (!hasSynced) return { kind: 'waits', why: `${what} cannot be read: ${health.lastError ?? 'no answer yet'}` };
     }
     const provisioner = storageClasses.get(storageClass)?.provisioner;
-    const matching = snapshotClasses.list().filter(({ driver }) => driver === provisioner);
+    const cached = snapshotClasses.list().filter(({ driver }) => driver === provisioner);
+    // A volume without one stays out of the snapshot for good, and a cache may be behind.
+    const matching = cached.length > 0 ? cached : await this.#newest(storageClass, signal);
     const [only, second] = matching;
     if (!only) return { kind: 'none', why: '' };
     if (!second) return { kind: 'snapshot', snapshotClass: only.metadata.name };
-    const chosen = (await this.#profiled(storageClass, signal)) ?? matching.find(isDefault)?.metadata.name;
+    // None of them is a guess that anybody would want for a disk, and without one the disk would be left out: upstream waits, too.
+    const chosen = (await this.#profiled(storageClass, matching, signal)) ?? matching.find(isDefault)?.metadata.name;
     if (chosen !== undefined) return { kind: 'snapshot', snapshotClass: chosen };
     const names = matching.map(({ metadata }) => metadata.name).join(', ');
     const why = `${matching.length} matching VolumeSnapshotClasses for ${storageClass}: ${names}: mark one as the default class`;
-    return { kind: 'none', why };
+    return { kind: 'waits', why };
   }
 
   /** What CDI's profile of the storage class says; it matters where there are several. */
-  async #profiled(name: string, signal: AbortSignal): Promise<string | undefined> {
+  async #profiled(
+    name: string,
+    matching: readonly VolumeSnapshotClass[],
+    signal: AbortSignal,
+  ): Promise<string | undefined> {
     const profile = await getIfThere<KubeObject>(this.#deps.client, resources.storageProfiles, { name }, { signal });
     const wanted = memberAt(profile, 'status', 'snapshotClass');
-    return this.#deps.snapshotClasses.list().find(({ metadata }) => metadata.name === wanted)?.metadata.name;
+    return matching.find(({ metadata }) => metadata.name === wanted)?.metadata.name;
+  }
+
+  async #newest(name: string, signal: AbortSignal): Promise<VolumeSnapshotClass[]> {
+    const { client } = this.#deps;
+    const storageClass = await getIfThere<StorageClass>(client, resources.storageClasses, { name }, { signal });
+    if (!storageClass) return [];
+    const { items } = await client.list<VolumeSnapshotClass>(resources.volumeSnapshotClasses, { signal });
+    return items.filter(({ driver }) => driver === storageClass.provisioner);
   }
 }

@@ -154,7 +154,7 @@ const presentTable = ruleTable<Facts, SnapshotPlan>(
     },
     {
       name: 'source-not-lockable',
-      why: 'The VM cannot be kept from changing now: one of its claims is not ready, or something else is under way.',
+      why: 'The snapshot cannot be taken now: a claim of the VM is not ready or not known yet, or something else is under way.',
       when: ({ source }) => source?.problem !== undefined,
       plan: (facts) => ({ steps: [], ...within(facts, lookMs) }),
     },

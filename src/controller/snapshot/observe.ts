@@ -42,12 +42,13 @@ export async function observeSnapshot(key: Key, deps: ObserveDeps, signal: Abort
   if (!snapshot) return { kind: 'absent', key, uid: '', now, marked: markedBy(key, deps) };
   const base = { key, uid: snapshot.metadata.uid ?? '', now, snapshot };
   const { namespace } = snapshot.metadata;
+  const content = deps.contents.get(`${namespace}/${contentNameOf(snapshot)}`);
   try {
     return {
       kind: 'present',
       ...base,
-      content: deps.contents.get(`${namespace}/${contentNameOf(snapshot)}`),
-      source: await sourceOf(snapshot, now, deps, signal),
+      content,
+      source: await sourceOf(snapshot, content, now, deps, signal),
       problem: problemOf(snapshot),
       leftMs: msUntilDeadline(snapshot, now),
     };
@@ -70,6 +71,7 @@ function problemOf({ spec }: VirtualMachineSnapshot): string | undefined {
 
 async function sourceOf(
   snapshot: VirtualMachineSnapshot,
+  content: VirtualMachineSnapshotContent | undefined,
   now: Date,
   deps: ObserveDeps,
   signal: AbortSignal,
@@ -82,8 +84,10 @@ async function sourceOf(
   const isLocked = isLockedBy(vm, name);
   const isAsked = !isSnapshotOver(snapshot) && !isEnding(snapshot, now);
   const volumes = isAsked ? await volumeFacts(vm, deps, signal) : [];
-  const problem =
-    isLocked || !isAsked ? undefined : lockProblem(vm, snapshot, { volumes, isOnline: guest.isOnline }, deps);
+  const seen = { volumes, isOnline: guest.isOnline };
+  // Who has locked it may have ended before the content was written: what is not known of a volume now would leave it out.
+  const openProblem = isLocked ? volumeProblem(vm, volumes) : lockProblem(vm, snapshot, seen, deps);
+  const problem = isAsked && content === undefined ? openProblem : undefined;
   return { vm, guest, isLocked, isMarked: markOf(vm, 'snapshotInProgress') === name, volumes, problem };
 }
 
@@ -106,14 +110,21 @@ function lockProblem(
   if (keepsState(vm)) {
     return 'the VM keeps the state of a TPM or of EFI variables, of which no snapshot can be taken here';
   }
-  for (const { support } of volumes) {
-    if (support.kind === 'waits') return `source ${metadata.namespace}/${vm.metadata.name} ${support.why}`;
-  }
+  const unready = volumeProblem(vm, volumes);
+  if (unready !== undefined) return unready;
   if (isOnline) return undefined;
   const claims = new Set(volumes.flatMap(({ claimName }) => claimName ?? []));
   const users = pods.list().filter((pod) => pod.metadata.namespace === metadata.namespace && hasClaim(pod, claims));
   if (users.length === 0) return undefined;
   return `source is offline but ${users.length} pods using PVCs ${[...claims].join(', ')}`;
+}
+
+/** Of a volume that has no snapshot yet, or of which it is not known whether it can have one. */
+function volumeProblem({ metadata }: VirtualMachine, volumes: readonly VolumeFacts[]): string | undefined {
+  for (const { support } of volumes) {
+    if (support.kind === 'waits') return `source ${metadata.namespace}/${metadata.name} ${support.why}`;
+  }
+  return undefined;
 }
 
 function hasClaim({ spec, status }: Pod, claims: ReadonlySet<string>): boolean {
