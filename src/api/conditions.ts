@@ -33,3 +33,6 @@ export function withCondition(conditions: readonly Condition[], state: Condition
 export function withoutCondition(conditions: readonly Condition[], type: string): Condition[] {
   return conditions.filter((condition) => condition?.type !== type);
 }
+
+/** Of a VMI whose launcher could not change the vCPUs after a migration; ours, upstream has none of this type. */
+export const cpuChangeFailed = 'HotVCPUChangeFailed';

@@ -1,5 +1,6 @@
 import {
   binaryQuantity,
+  cpuChangeFailed,
   isMigrating,
   memoryProblem,
   parseQuantity,
@@ -22,7 +23,7 @@ type Domain = VirtualMachineInstance['spec']['domain'];
 export function cpuResize(vm: VirtualMachine, vmi: VirtualMachineInstance, rollout: Rollout): LiveChange | undefined {
   const wanted = vm.spec.template?.spec?.domain?.cpu;
   const has = vmi.spec.domain?.cpu;
-  if (rollout.strategy !== 'Stage' && hasCondition(vmi, 'HotVCPUChange', 'False')) {
+  if (rollout.strategy !== 'Stage' && hasCondition(vmi, cpuChangeFailed, 'True')) {
     return restart('CPU sockets updated in template spec. CPU-hotplug failed, and the next start brings them');
   }
   // A template that says nothing takes what the cluster's defaults give.

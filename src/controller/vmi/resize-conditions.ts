@@ -1,5 +1,6 @@
 import {
   type ConditionState,
+  cpuChangeFailed,
   findCondition,
   parseQuantity,
   type VirtualMachineInstance,
@@ -10,10 +11,11 @@ import {
 /**
  * CPUs and memory of the spec that the guest does not have yet: the conditions ask for a migration to a pod with room for them,
  * whose node then takes them away (requireCPUHotplug, requireMemoryHotplug of pkg/virt-controller/watch/vmi/lifecycle.go). A
- * condition that is there stays as it is, also one that says that memory could not be plugged in.
+ * condition that is there stays as it is, also one that says that memory could not be plugged in; CPUs that could not are not asked for again.
  */
 export function setResizeConditions(vmi: VirtualMachineInstance, status: VmiStatus, time: string): void {
-  if (differsInCpus(vmi, status)) addOnce(status, 'HotVCPUChange', time);
+  if (differsInCpus(vmi, status) && !findCondition(status.conditions, cpuChangeFailed))
+    addOnce(status, 'HotVCPUChange', time);
   if (differsInMemory(vmi, status)) addOnce(status, 'HotMemoryChange', time);
 }
 

@@ -77,10 +77,12 @@ function isOutdated({ status }: VirtualMachineInstance, { launcherImage }: Updat
   return image !== undefined && image !== '' && image !== launcherImage;
 }
 
-/** The VMI has a change that comes into effect with a migration: CPUs, memory, networks, or volumes; False: it was tried, and has failed. */
+/** The VMI has a change that comes into effect with a migration: CPUs, memory, networks, or volumes. */
 export function isChangeAwaited({ status }: VirtualMachineInstance): boolean {
-  const changes = ['HotVCPUChange', 'HotMemoryChange', 'MigrationRequired', 'VolumesChange'];
-  return changes.some((type) => findCondition(status?.conditions, type)?.status === 'True');
+  const condition = (type: string) => findCondition(status?.conditions, type);
+  const isTrue = (type: string) => condition(type)?.status === 'True';
+  const isResized = condition('HotVCPUChange') !== undefined || isTrue('HotMemoryChange');
+  return isResized || isTrue('MigrationRequired') || isTrue('VolumesChange');
 }
 
 function isAbortAsked({ metadata }: VirtualMachineInstance): boolean {

@@ -59,8 +59,9 @@ test('CPUs that cannot be plugged in are told by condition and event, and no mig
   loop.api.apply(vmi);
   await settle();
   await arrive({ loop, launcher });
-  const { status, reason } = loop.condition('HotVCPUChange') ?? {};
-  assert.deepEqual({ status, reason }, { status: 'False', reason: 'CPU Hotplug Failed' });
+  const { status, reason } = loop.condition('HotVCPUChangeFailed') ?? {};
+  assert.deepEqual({ status, reason }, { status: 'True', reason: 'CPU Hotplug Failed' });
+  assert.equal(loop.condition('HotVCPUChange'), undefined, 'upstream’s controller would wait for it for ever');
   assert.match(messages(loop, 'HotPlugFailed').join(), /failed to change vCPUs: .*no such vcpu/);
   assert.equal(stored(loop)?.status?.currentCPUTopology, undefined);
   assert.equal(stateOf(loop).completed, true);

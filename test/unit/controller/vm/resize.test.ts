@@ -103,7 +103,7 @@ const rows: readonly Row[] = [
     when: 'CPUs could not be plugged in',
     template: cpu(2),
     vmi: cpu(2, { maxSockets: 4 }),
-    status: { conditions: [condition('HotVCPUChange', 'False')] },
+    status: { conditions: [condition('HotVCPUChangeFailed')] },
     expected: 'restart: CPU sockets updated in template spec. CPU-hotplug failed, and the next start brings them',
   },
   {

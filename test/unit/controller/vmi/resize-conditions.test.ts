@@ -35,8 +35,8 @@ const rows: readonly Row[] = [
   {
     when: 'the CPUs could not be plugged in',
     domain: cpu(2),
-    status: { currentCPUTopology: topology, conditions: [{ type: 'HotVCPUChange', status: 'False' }] },
-    expected: 'HotVCPUChange=False',
+    status: { currentCPUTopology: topology, conditions: [{ type: 'HotVCPUChangeFailed', status: 'True' }] },
+    expected: 'HotVCPUChangeFailed=True',
   },
   {
     when: 'the memory could not be plugged in',

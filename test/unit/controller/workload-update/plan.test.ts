@@ -53,7 +53,7 @@ const cases: Readonly<
 > = {
   'it has all it wants': [{ vmis: [guest()] }, 'nothing'],
   'CPUs wait for it': [{ vmis: [guest(is('HotVCPUChange'))] }, 'migrate'],
-  'CPUs could not be plugged, and the condition stays': [{ vmis: [guest(is('HotVCPUChange', 'False'))] }, 'nothing'],
+  'CPUs could not be plugged, and the condition stays': [{ vmis: [guest(is('HotVCPUChange', 'False'))] }, 'migrate'],
   'memory waits for it': [{ vmis: [guest(is('HotMemoryChange'))] }, 'migrate'],
   'memory could not be plugged': [{ vmis: [guest(is('HotMemoryChange', 'False'))] }, 'nothing'],
   'a network waits for it': [{ vmis: [guest(is('MigrationRequired'))] }, 'migrate'],

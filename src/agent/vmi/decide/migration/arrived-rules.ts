@@ -1,4 +1,4 @@
-import { annotations, type ConditionState, labels } from '../../../../api/index.ts';
+import { annotations, type ConditionState, cpuChangeFailed, labels } from '../../../../api/index.ts';
 import type { Facts } from '../facts.ts';
 import { type Rule, rest, type VmiPatch } from '../rule.ts';
 import { hasLostItsMemory, isSettled, migrationUidOf, stageOf, stateOf } from './target-view.ts';
@@ -24,8 +24,8 @@ function finalizedOf(facts: Facts) {
 }
 
 const cpusFailed: ConditionState = {
-  type: 'HotVCPUChange',
-  status: 'False',
+  type: cpuChangeFailed,
+  status: 'True',
   reason: 'CPU Hotplug Failed',
   message: 'the launcher could not change the vCPUs: the event HotPlugFailed says why',
 };
@@ -38,8 +38,9 @@ const memoryFailed: ConditionState = {
 };
 
 /**
- * What the finalisation did, written down (pkg/virt-handler/migration-target.go). A change that has failed stays as a condition, so that it is not
- * tried again by one migration after the other; upstream keeps that of memory only, and moves a guest whose CPUs cannot be plugged in for ever.
+ * What the finalisation did, written down (pkg/virt-handler/migration-target.go). A CPU change is over however it went; that it has failed is a
+ * condition of another type, for upstream's controller takes HotVCPUChange, whatever its status, for a migration that is not over. Ours does
+ * not ask for a migration again then; upstream's moves a guest whose CPUs cannot be plugged in for ever.
  */
 function completedPatch(facts: Facts): VmiPatch {
   const { cpus, memory } = finalizedOf(facts) ?? {};
@@ -50,7 +51,6 @@ function completedPatch(facts: Facts): VmiPatch {
   const { sockets, cores, threads } = domain.cpu ?? {};
   const tracking = facts.vmi?.status?.changedBlockTracking as { state?: unknown } | undefined;
   const failures = [...(cpus === 'failed' ? [cpusFailed] : []), ...(memory === 'failed' ? [memoryFailed] : [])];
-  const failed = failures.map(({ type }) => type);
   return {
     labels: hotPlugLabels,
     status: {
@@ -61,7 +61,7 @@ function completedPatch(facts: Facts): VmiPatch {
       // The target's disks have no checkpoints: they are made again.
       ...(tracking?.state === 'Enabled' && { changedBlockTracking: { state: 'Initializing' } }),
     },
-    removeConditions: ['HotVCPUChange', 'VolumesChange', 'HotMemoryChange'].filter((type) => !failed.includes(type)),
+    removeConditions: ['HotVCPUChange', 'VolumesChange', ...(memory === 'failed' ? [] : ['HotMemoryChange'])],
     ...(failures.length > 0 && { setConditions: failures }),
   };
 }

@@ -98,11 +98,11 @@ test('arrived-finalized writes completed, what was plugged in, and takes the tra
       'kubevirt.io/memory-hotplug-overhead-ratio': null,
     },
     status: { migratedVolumes: null, migrationState: { completed: true } },
-    removeConditions: ['VolumesChange', 'HotMemoryChange'],
+    removeConditions: ['HotVCPUChange', 'VolumesChange', 'HotMemoryChange'],
     setConditions: [
       {
-        type: 'HotVCPUChange',
-        status: 'False',
+        type: 'HotVCPUChangeFailed',
+        status: 'True',
         reason: 'CPU Hotplug Failed',
         message: 'the launcher could not change the vCPUs: the event HotPlugFailed says why',
       },
