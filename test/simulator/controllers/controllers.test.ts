@@ -10,7 +10,11 @@ const [first = 15, count = 14] = (process.env.CONTROLLER_SEEDS ?? '').split('-')
  * and the pod of a guest was deleted. 384: nobody looked whether a target pod that no watch ever showed is gone.
  */
 const knownSeeds = [101, 142, 147, 196, 235, 289, 384];
-const lossSeeds = 4;
+/**
+ * As many clusters at least, and more until so many VMIs were given up with their nodes: whatever controllers ask for in addition makes others of all
+ * seeds, and in most no guest is on the node that is lost.
+ */
+const [lossSeeds, mostLossSeeds, wantedLosses] = [4, 40, 3];
 
 async function ended(seed: number) {
   const { problems, lines, ...ends } = await new ControllersWorld(seed).run();
@@ -42,6 +46,8 @@ test('in seeded clusters migrations and evacuations keep their limits, end with 
 
 test('where nodes die, are cut off and come back, no guest runs twice, no living one is given up, and each VM runs in the end', async () => {
   let lost = 0;
-  for (let seed = firstLossSeed; seed < firstLossSeed + lossSeeds; seed++) lost += (await ended(seed)).lost;
-  assert.ok(lost > lossSeeds / 2, `only ${lost} VMIs were given up with their nodes`);
+  for (let nth = 0; nth < lossSeeds || (lost < wantedLosses && nth < mostLossSeeds); nth++) {
+    lost += (await ended(firstLossSeed + nth)).lost;
+  }
+  assert.ok(lost >= wantedLosses, `only ${lost} VMIs were given up with their nodes`);
 });
