@@ -12,6 +12,8 @@ const expected = [
   /Failed to load resource/,
   /WebSocket on-error event/,
   /Failed when connecting: Connection closed/,
+  // noVNC reads its canvas each time when a guest changes the size of its screen.
+  /Canvas2D: Multiple readback operations/,
 ];
 
 describe('the page in a browser: console and screen of a real guest', { skip: needsRoot }, () => {
