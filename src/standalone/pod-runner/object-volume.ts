@@ -70,7 +70,7 @@ export async function writeObjectVolume(
 async function removeOthers(dir: string, written: ReadonlySet<string>): Promise<void> {
   const entries = await readdir(dir, { recursive: true, withFileTypes: true });
   for (const entry of entries.filter((each) => each.isFile())) {
-    const file = path.join(entry.path, entry.name);
+    const file = path.join(entry.parentPath, entry.name);
     if (!written.has(path.relative(dir, file))) await rm(file);
   }
 }

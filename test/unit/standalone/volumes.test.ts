@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { Dirent } from 'node:fs';
 import { chown, mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -124,6 +125,16 @@ describe('volumes of a pod', { skip: needsRoot }, () => {
     assert.deepEqual(await rights(secretFile('added')), await rights(secretFile('same')));
     await assert.rejects(refresh(undefined), { code: 'NOT_FOUND', message: /creds does not exist/ });
     assert.deepEqual((await readdir(secretDir)).sort(), ['added', 'changed', 'same']);
+  });
+
+  test('a Node.js whose directory entries have no `path` any more, as that of 24, gives the same files', async () => {
+    Object.defineProperty(Dirent.prototype, 'path', { get: () => undefined, set: () => undefined, configurable: true });
+    try {
+      await prepare([{ name: 'v', secret: { secretName: 'creds' } }], [{ name: 'v', mountPath: '/run/v' }]);
+    } finally {
+      Reflect.deleteProperty(Dirent.prototype, 'path');
+    }
+    assert.deepEqual(await readdir(secretFile('.')), ['userdata']);
   });
 
   test('a secret’s keys are files; a sub-path of one key is a file mount, a missing one a directory', async () => {
