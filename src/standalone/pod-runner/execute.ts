@@ -113,16 +113,12 @@ async function refreshMountedObjects(
 ): Promise<Outcome> {
   const before = memory.objects?.problem;
   memory.objects = { atMs: now.getTime() };
-  try {
-    await refreshObjects(pod, sandboxes.podDir(uid), pods);
-    return done;
-  } catch (error) {
-    if (!(error instanceof NodeError)) throw error;
-    const message = `the pod keeps what it had of it: ${error.message}`;
-    memory.objects = { atMs: now.getTime(), problem: message };
-    if (message === before) return done;
-    return { kind: 'done', events: [{ type: 'Warning', reason: 'FailedMount', message }] };
-  }
+  const problems = await refreshObjects(pod, sandboxes.podDir(uid), pods);
+  if (problems.length === 0) return done;
+  const message = `the pod keeps what it had of these: ${problems.join('; ')}`;
+  memory.objects = { atMs: now.getTime(), problem: message };
+  if (message === before) return done;
+  return { kind: 'done', events: [{ type: 'Warning', reason: 'FailedMount', message }] };
 }
 
 /** The time first: a process that is asked and not known to be asked would be given a second grace period. */

@@ -1,6 +1,7 @@
-import { chmod, chown, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { chmod, chown, mkdir, readdir, readFile, rename, rm, rmdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { Container, KeysAsFiles, Pod } from '../../api/index.ts';
+import { errorCode } from '../../base/index.ts';
 import { NodeError } from '../errors.ts';
 import type { PodSource } from './ports.ts';
 import { relativePath } from './relative-path.ts';
@@ -86,8 +87,10 @@ async function writeReadable(
     await makeReadableDir(path.join(dir, parent), readers);
   }
   const target = path.join(dir, file);
-  const before = await readFile(target).catch(() => undefined);
-  if (before?.equals(content)) return file;
+  const before = await readFile(target).catch((error: unknown) => errorCode(error));
+  if (typeof before === 'object' && before.equals(content)) return file;
+  // It stood for the key where that was mounted alone; who has it mounted keeps it.
+  if (before === 'EISDIR') await rmdir(target);
   const drafts = path.join(dir, draftsName);
   await mkdir(drafts, { recursive: true, mode: 0o700 });
   const draft = path.join(drafts, 'draft');

@@ -1,6 +1,7 @@
 import { chmod, chown, mkdir, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { type Container, labels, type Pod, type PodVolume, type VolumeMount } from '../../api/index.ts';
+import { errorMessage } from '../../base/index.ts';
 import { NodeError } from '../errors.ts';
 import { qemuUser } from './accounts.ts';
 import type { ClaimDirectories } from './claims.ts';
@@ -83,17 +84,28 @@ async function toMount(mount: VolumeMount, source: Source): Promise<SandboxMount
 
 /**
  * Brings the secrets and config maps that the pod has mounted up to what they are by now, as a kubelet does; files that were mounted alone
- * stay. Throws NodeError NOT_FOUND: of an object or a key that is gone the pod keeps the last.
+ * stay. Returns what could not be, a text per volume: of these the pod keeps the last. One that fails keeps no other from its turn.
  */
-export async function refreshObjects(pod: Pod, podDir: string, objects: Pick<PodSource, 'readObject'>): Promise<void> {
+export async function refreshObjects(
+  pod: Pod,
+  podDir: string,
+  objects: Pick<PodSource, 'readObject'>,
+): Promise<string[]> {
   const [container] = pod.spec.containers;
-  if (!container) return;
+  if (!container) return [];
   const readers = readersOf(pod, container);
   const mounted = new Set((container.volumeMounts ?? []).map(({ name }) => name));
+  const problems: string[] = [];
   for (const volume of pod.spec.volumes ?? []) {
     const wanted = objectOf(volume, podDir);
-    if (wanted && mounted.has(volume.name)) await writeObjectVolume(pod, wanted, readers, objects);
+    if (!wanted || !mounted.has(volume.name)) continue;
+    try {
+      await writeObjectVolume(pod, wanted, readers, objects);
+    } catch (error) {
+      problems.push(`volume ${volume.name}: ${errorMessage(error)}`);
+    }
   }
+  return problems;
 }
 
 export function hasObjects({ spec }: Pod): boolean {

@@ -123,8 +123,37 @@ describe('volumes of a pod', { skip: needsRoot }, () => {
     assert.equal(await readFile(secretFile('changed'), 'utf8'), '2');
     assert.equal((await stat(secretFile('same'))).ino, ino);
     assert.deepEqual(await rights(secretFile('added')), await rights(secretFile('same')));
-    await assert.rejects(refresh(undefined), { code: 'NOT_FOUND', message: /creds does not exist/ });
+    assert.match((await refresh(undefined)).join(), /^volume v: secret default\/creds does not exist/);
     assert.deepEqual((await readdir(secretDir)).sort(), ['added', 'changed', 'same']);
+  });
+
+  test('a secret that is gone, and one that cannot be written, keep no other from being followed, and each is told', async () => {
+    const names = ['gone', 'blocked', 'v'];
+    const volumeMounts = names.map((name) => ({ name, mountPath: `/run/${name}` }));
+    const pod: Pod = {
+      ...{ apiVersion: 'v1', kind: 'Pod', metadata: { name: 'p', namespace: 'default', uid: 'u' } },
+      spec: {
+        containers: [{ name: 'compute', volumeMounts }],
+        volumes: names.map((name) => ({ name, secret: { secretName: name } })),
+      },
+    };
+    await mkdir(path.join(secretFile('..'), 'blocked/key/full'), { recursive: true });
+    const keys = new Map([['key', Buffer.from('rotated')]]);
+    const readObject = async (_kind: string, _namespace: string, name: string) => (name === 'gone' ? undefined : keys);
+    const problems = await refreshObjects(pod, path.join(dir, 'pods/u'), { readObject });
+    assert.equal(await readFile(secretFile('key'), 'utf8'), 'rotated');
+    assert.match(problems.join('\n'), /^volume gone: secret default\/gone does not exist.*\nvolume blocked: ENOTEMPTY/);
+  });
+
+  test('a key that was missing while it was mounted alone is a file as soon as there is one', async () => {
+    const secret: PodVolume = { name: 'v', secret: { secretName: 'late' } };
+    const mount = { name: 'v', mountPath: '/run/v', subPath: 'userData' };
+    const late = new Map([['other', Buffer.from('1')]]);
+    secrets.set('default/late', late);
+    assert.equal((await prepare([secret], [mount]))[0]?.type, 'directory');
+    late.set('userData', Buffer.from('#cloud-config'));
+    assert.equal((await prepare([secret], [mount]))[0]?.type, 'file');
+    assert.equal(await readFile(secretFile('userData'), 'utf8'), '#cloud-config');
   });
 
   test('a Node.js whose directory entries have no `path` any more, as that of 24, gives the same files', async () => {
