@@ -103,8 +103,8 @@ export class SnapshotControllers {
     this.#restores = new RestoreController(
       { workers: options.restoreWorkers },
       {
-        ...{ ...shared, restores, volumeSnapshots, claims, dataVolumes, storageClasses },
-        onStorageChange: (listener) => followAll([claims, storageClasses], listener, dataVolumes),
+        ...{ ...shared, restores, volumeSnapshots, claims, pods, dataVolumes, storageClasses },
+        onStorageChange: (listener) => followAll([claims, storageClasses, pods], listener, dataVolumes),
         ...counted('restore-vmrestore'),
       },
     );

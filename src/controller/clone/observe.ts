@@ -12,7 +12,7 @@ import {
 import { type Clock, errorMessage, listOf } from '../../base/index.ts';
 import { isKubeError } from '../../kube/index.ts';
 import type { Observed, ReadYourWrites } from '../../reconcile/index.ts';
-import { keepsState, type VolumeDeps, type VolumeFacts, volumeFacts, volumesOf } from '../snapshot-source/index.ts';
+import { keepsState, leftOutOf, type VolumeDeps, type VolumeFacts, volumeFacts } from '../snapshot-source/index.ts';
 
 /** A clone and what is made for it; plain data. */
 export interface PresentClone extends Observed {
@@ -99,7 +99,7 @@ async function factsOf(clone: VirtualMachineClone, deps: ObserveDeps, signal: Ab
     volumes: isToBeTaken ? await volumeFacts(vm, deps, signal) : [],
     snapshot,
     content,
-    leftOut: content ? leftOut(content) : [],
+    leftOut: content ? leftOutOf(content) : [],
     restore,
     target: deps.vms.get(at(names.target)),
     isBound: restore ? isBound(restore, deps) : false,
@@ -127,13 +127,6 @@ function problemOf({ spec }: VirtualMachineClone, kept: Pick<VirtualMachine, 'sp
   return kept && keepsState(kept)
     ? 'the source keeps the state of a TPM or of EFI variables, which cannot be cloned'
     : undefined;
-}
-
-function leftOut({ spec }: VirtualMachineSnapshotContent): string[] {
-  const kept = new Set((spec.volumeBackups ?? []).map(({ volumeName }) => volumeName));
-  return volumesOf(spec.source.virtualMachine?.spec)
-    .filter(({ name, claimName, isMemoryDump }) => claimName !== undefined && !isMemoryDump && !kept.has(name))
-    .map(({ name }) => name);
 }
 
 function isBound(restore: VirtualMachineRestore, { claims }: ObserveDeps): boolean {

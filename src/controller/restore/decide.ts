@@ -6,7 +6,7 @@ import {
   type VolumeRestore,
 } from '../../api/index.ts';
 import { sameJson } from '../../base/index.ts';
-import { decideBy, longerPause, ruleTable } from '../../reconcile/index.ts';
+import { decideBy, longerPause, type ObjectEvent, ruleTable } from '../../reconcile/index.ts';
 import { unclearPauses } from '../reconciling.ts';
 import type { RestoreObservation, SourceFacts, VolumeFacts } from './observation.ts';
 import { type Facts, failing, lookMs, type RestoreDecision, type RestorePlan, type Said, troubled } from './plan.ts';
@@ -24,6 +24,8 @@ const unlocking = ({ target, isLocked }: Facts) =>
   target && isLocked ? ([{ step: 'unlockTarget', vm: target }] as const) : [];
 
 const foreignOf = (facts: Facts) => volumesOf(facts).filter(({ claim, isOurs }) => claim !== undefined && !isOurs);
+/** Those that are no room for a volume: in place it is only what nobody else has. */
+const takenOf = (facts: Facts) => foreignOf(facts).filter(({ others }) => !isInPlace(facts) || others !== undefined);
 const missingOf = (facts: Facts) => volumesOf(facts).filter(({ claim }) => claim === undefined);
 const unboundOf = (facts: Facts) =>
   volumesOf(facts).filter(({ claim, bindsLater }) => {
@@ -51,6 +53,14 @@ function unownedOf(facts: Facts): PersistentVolumeClaim[] {
     const isAwaited = claim?.metadata.annotations?.[annotations.restoredOwnedByVm] === name;
     return claim && isAwaited && (claim.metadata.ownerReferences ?? []).length === 0 ? [claim] : [];
   });
+}
+
+/** Nobody deletes what cannot be given back. */
+function keptEvents(facts: Facts): ObjectEvent[] {
+  const names = found(facts)?.unkept ?? [];
+  if (names.length === 0) return [];
+  const message = `DataVolumes ${names.join(', ')} stay, though the VM names them no more: the snapshot has nothing of them`;
+  return [{ type: 'Warning', reason: 'RestoreDataVolumesKept', message }];
 }
 
 const presentTable = ruleTable<Facts, RestorePlan>(
@@ -120,6 +130,19 @@ const presentTable = ruleTable<Facts, RestorePlan>(
       plan: (facts) => troubled(facts, facts.busy ?? '', { requeueAfterMs: lookMs }),
     },
     {
+      name: 'claims-of-others',
+      why: 'There are claims of the names that the volumes shall have, which the restore has not made: nothing is overwritten.',
+      when: (facts) => takenOf(facts).length > 0,
+      plan: (facts) => {
+        const each = takenOf(facts).map(
+          ({ restore, others }) =>
+            `PVC ${restore.persistentVolumeClaim} exists and ${(isInPlace(facts) && others) || 'is not of this restore'}`,
+        );
+        const why = `${each.join('; ')}: delete it, or make another restore with other names (volumeRestorePolicy, volumeRestoreOverrides)`;
+        return troubled(facts, why, { requeueAfterMs: lookMs });
+      },
+    },
+    {
       name: 'target-unlocked',
       why: 'The VM must not start before it is whole again.',
       when: ({ target, isLocked, isRestored }) => target !== undefined && !isLocked && !isRestored,
@@ -137,16 +160,6 @@ const presentTable = ruleTable<Facts, RestorePlan>(
         says: { ...pvcs, restores: volumesOf(facts).map(({ restore }) => restore) },
         requeueAfterMs: 0,
       }),
-    },
-    {
-      name: 'claims-of-others',
-      why: 'There are claims of the names that the volumes shall have, which the restore has not made: nothing is overwritten.',
-      when: (facts) => foreignOf(facts).length > 0 && !isInPlace(facts),
-      plan: (facts) => {
-        const names = foreignOf(facts).map(({ restore }) => restore.persistentVolumeClaim);
-        const why = `PVC ${names.join(', ')} exists and is not of this restore: delete it, or name another one in volumeRestoreOverrides`;
-        return troubled(facts, why, { requeueAfterMs: lookMs });
-      },
     },
     {
       name: 'fillers-not-noted',
@@ -262,7 +275,8 @@ const presentTable = ruleTable<Facts, RestorePlan>(
       when: (facts) => !facts.isRestored && found(facts)?.wanted !== undefined,
       plan: (facts) => {
         const wanted = found(facts)?.wanted;
-        return { steps: wanted ? [{ step: 'writeTarget', wanted }] : [], says: spec, requeueAfterMs: lookMs };
+        const steps = wanted ? ([{ step: 'writeTarget', wanted }] as const) : [];
+        return { steps, says: spec, events: keptEvents(facts), requeueAfterMs: lookMs };
       },
     },
     {

@@ -7,6 +7,7 @@ import {
   type KubeObject,
   keyOf,
   type PersistentVolumeClaim,
+  type Pod,
   resources,
   type VirtualMachine,
   type VirtualMachineRestore,
@@ -18,13 +19,14 @@ import type { Executors, Outcome, ReadYourWrites, Step, StepContext } from '../.
 import { controllerReference } from '../owned/index.ts';
 import { markOf, setFinalizer, setMark } from '../snapshot-source/index.ts';
 import { makeClaim } from './claims.ts';
-import { isMadeBy } from './names.ts';
+import { isMadeBy, targetOf } from './names.ts';
 import type { PresentRestore, VolumeFacts } from './observation.ts';
+import { othersOf } from './others.ts';
 import type { RestoreStepArgs } from './plan.ts';
 import { ownRevisions, withRevisions } from './revisions.ts';
 
 export interface ExecuteContext extends StepContext {
-  readonly client: Pick<KubeClient, 'create' | 'get' | 'update' | 'delete' | 'patch' | 'raw'>;
+  readonly client: Pick<KubeClient, 'create' | 'get' | 'list' | 'update' | 'delete' | 'patch' | 'raw'>;
   readonly restores: ReadYourWrites<VirtualMachineRestore>;
   readonly vms: ReadYourWrites<VirtualMachine>;
   /** Of the snapshot; undefined: there is none. */
@@ -128,7 +130,16 @@ async function replaceClaims(
   if (!observation) return done;
   const { target, restore } = observation;
   if (await runs(target, context)) return running;
+  await assertKept(observation, context);
   const { namespace } = restore.metadata;
+  const users = {
+    vms: (await client.list<VirtualMachine>(resources.virtualMachines, { namespace, signal })).items,
+    pods: (await client.list<Pod>(resources.pods, { namespace, signal })).items,
+  };
+  for (const volume of volumes) {
+    const others = othersOf(volume, targetOf(restore), users);
+    if (others !== undefined) throw new Error(`PVC ${volume.restore.persistentVolumeClaim} stays: it ${others}`);
+  }
   for (const { restore: named } of volumes) {
     const ref = { namespace, name: named.volumeSnapshotName };
     const snapshot = await getIfThere<KubeObject>(client, resources.volumeSnapshots, ref, { signal });
@@ -139,6 +150,20 @@ async function replaceClaims(
   }
   for (const volume of volumes) await replaceClaim(volume, restore, context);
   return done;
+}
+
+/** The snapshot and its content are those that were decided on, and nobody deletes them: their VolumeSnapshots would go, too. */
+async function assertKept({ source }: PresentRestore, { client, signal }: ExecuteContext): Promise<void> {
+  if ('problem' in source) throw new Error(source.problem);
+  const all = [
+    [resources.virtualMachineSnapshots, source.snapshot],
+    [resources.virtualMachineSnapshotContents, source.content],
+  ] as const;
+  for (const [type, { metadata }] of all) {
+    const live = await getIfThere<KubeObject>(client, type, metadata, { signal });
+    if (live?.metadata.uid !== metadata.uid || live?.metadata.deletionTimestamp)
+      throw new Error(`${type.kind} ${metadata.name} is gone or being deleted: the claims of the VM stay`);
+  }
 }
 
 /** A DataVolume would fill an empty claim anew: it is told not to. */

@@ -10,6 +10,11 @@ export function isMadeBy(object: KubeObject, restore: VirtualMachineRestore): bo
   return object.metadata.annotations?.[annotations.lastRestore] === restoreMark(restore);
 }
 
+/** Of the VM that shall be restored, whether there is one or not. */
+export function targetOf({ metadata: { namespace }, spec }: VirtualMachineRestore) {
+  return { namespace, name: spec.target.name };
+}
+
 /** The longest name of an object that is also a label. */
 const longestName = 63;
 

@@ -3,6 +3,8 @@ import type {
   PersistentVolumeClaim,
   VirtualMachine,
   VirtualMachineRestore,
+  VirtualMachineSnapshot,
+  VirtualMachineSnapshotContent,
   VolumeBackup,
   VolumeRestore,
   VolumeSnapshot,
@@ -17,6 +19,8 @@ export interface VolumeFacts {
   readonly claim: PersistentVolumeClaim | undefined;
   /** The claim was made by this restore. */
   readonly isOurs: boolean;
+  /** Why a claim that is not may not be deleted to make room, in words that follow its name; undefined: it may, in place. */
+  readonly others: string | undefined;
   /** It is bound when a pod wants it. */
   readonly bindsLater: boolean;
   /** The DataVolume of the VM's templates that the claim shall belong to; undefined: the VM has no template of it. */
@@ -39,12 +43,16 @@ export interface DataVolumeFacts {
 export interface SourceFacts {
   /** UID of the VM that the snapshot is of. */
   readonly vmUid: string | undefined;
+  readonly snapshot: VirtualMachineSnapshot;
+  readonly content: VirtualMachineSnapshotContent;
   readonly volumes: readonly VolumeFacts[];
   readonly dataVolumes: readonly DataVolumeFacts[];
   /** The VM as it shall be stored; undefined while the names of its volumes are not written down. */
   readonly wanted: VirtualMachine | undefined;
-  /** DataVolumes that the VM has templates of, and the restored one has not. */
+  /** DataVolumes of the VM's templates whose volumes are restored onto others. */
   readonly obsolete: readonly string[];
+  /** DataVolumes of its templates that the snapshot has nothing of: they stay when the VM names them no more. */
+  readonly unkept: readonly string[];
 }
 
 /** A restore, its snapshot and its target; plain data. */

@@ -8,6 +8,7 @@ import {
   keyOf,
   namesVirtualMachine,
   type PersistentVolumeClaim,
+  type Pod,
   resources,
   type StorageClass,
   type VirtualMachine,
@@ -21,9 +22,10 @@ import { type Clock, errorMessage, isRecord, listOf } from '../../base/index.ts'
 import { isKubeError } from '../../kube/index.ts';
 import type { ReadYourWrites } from '../../reconcile/index.ts';
 import { type DataVolumes, stateOf } from '../data-volumes/index.ts';
-import { markOf, vmiOf, volumesOf } from '../snapshot-source/index.ts';
-import { isMadeBy, restoredName } from './names.ts';
+import { keepsState, leftOutOf, markOf, vmiOf, volumesOf } from '../snapshot-source/index.ts';
+import { isMadeBy, restoredName, targetOf } from './names.ts';
 import type { DataVolumeFacts, PresentRestore, RestoreObservation, SourceFacts, VolumeFacts } from './observation.ts';
+import { othersOf } from './others.ts';
 import { RestoreError, restoredVm, templateNames, templateOfVolume } from './restored-vm.ts';
 
 export interface ObserveDeps {
@@ -33,6 +35,8 @@ export interface ObserveDeps {
   readonly volumeSnapshots: Pick<ReadYourWrites<VolumeSnapshot>, 'get'>;
   readonly vms: ReadYourWrites<VirtualMachine>;
   readonly vmis: Pick<ReadYourWrites<VirtualMachineInstance>, 'get'>;
+  /** Launcher pods, and those that plug disks in. */
+  readonly pods: { list(): readonly Pod[] };
   readonly claims: { get(key: Key): PersistentVolumeClaim | undefined };
   readonly storageClasses: { get(key: Key): StorageClass | undefined };
   readonly dataVolumes: Pick<DataVolumes, 'lookUp'>;
@@ -132,6 +136,13 @@ function contentFacts(
 ): SourceFacts | { readonly problem: string } {
   const { virtualMachine: kept } = content.spec.source;
   if (!kept) return { problem: `VMSnapshotContent ${keyOf(content)} has no VM: unexpected snapshot source` };
+  if (keepsState(kept))
+    return { problem: 'the VM of the snapshot keeps the state of a TPM or of EFI variables, which cannot be restored' };
+  const missing = target ? [] : leftOutOf(content);
+  if (missing.length > 0)
+    return {
+      problem: `the snapshot has nothing of volumes ${missing.join(', ')}: a new VM would get the disks of its source`,
+    };
   const dumps = new Set(volumesOf(kept.spec).flatMap(({ name, isMemoryDump }) => (isMemoryDump ? [name] : [])));
   const backups = (content.spec.volumeBackups ?? []).filter(({ volumeName }) => !dumps.has(volumeName));
   const volumes = backups.map((backup) => volumeFacts(restore, backup, kept.spec, deps));
@@ -142,14 +153,22 @@ function contentFacts(
   const isNamed = restore.status?.restores !== undefined || backups.length === 0;
   const wanted = isNamed ? restoredVm(restore, kept, target, restores) : undefined;
   const names = wanted ? templateNames(wanted.spec) : [];
+  const dropped = target && wanted ? templateNames(target.spec).filter((name) => !names.includes(name)) : [];
+  const isRestored = (volume: string) => backups.some(({ volumeName }) => volumeName === volume);
+  const replaced = new Set(
+    volumesOf(target?.spec).flatMap(({ name, claimName }) => (isRestored(name) ? (claimName ?? []) : [])),
+  );
   return {
     vmUid: snapshot.status?.sourceUID,
+    snapshot,
+    content,
     volumes,
     dataVolumes: wanted
       ? listOf(wanted.spec.dataVolumeTemplates).flatMap((each) => dataVolumeFacts(each, restore, deps))
       : [],
     wanted,
-    obsolete: target && wanted ? templateNames(target.spec).filter((name) => !names.includes(name)) : [],
+    obsolete: dropped.filter((name) => replaced.has(name)),
+    unkept: dropped.filter((name) => !replaced.has(name)),
   };
 }
 
@@ -183,6 +202,9 @@ function volumeFacts(
     volumeSnapshot: deps.volumeSnapshots.get(`${namespace}/${volumeSnapshotName}`),
     claim,
     isOurs: claim !== undefined && isMadeBy(claim, restore),
+    others:
+      claim &&
+      othersOf({ restore: named, backup }, targetOf(restore), { vms: deps.vms.list(), pods: deps.pods.list() }),
     bindsLater: bindsLater(claim, deps),
     dataVolumeName: template === undefined ? undefined : restoredName(restore, volumeName, template),
     filledBy: filler?.kind === resources.dataVolumes.kind ? filler.name : undefined,

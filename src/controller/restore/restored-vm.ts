@@ -73,7 +73,8 @@ function withoutApplied(noted: Readonly<Record<string, string>> = {}): Record<st
 }
 
 function withStrategyOf({ running: _r, runStrategy: _s, ...spec }: VmSpec, { running, runStrategy }: VmSpec): VmSpec {
-  return running === undefined ? { ...spec, runStrategy: runStrategy ?? 'Halted' } : { ...spec, running: false };
+  // Admission takes no other one while the VM is locked.
+  return typeof running === 'boolean' ? { ...spec, running } : { ...spec, runStrategy: runStrategy ?? 'Halted' };
 }
 
 function restoredSpec(spec: VmSpec, restores: readonly VolumeRestore[]): VmSpec {

@@ -14,6 +14,8 @@ const words = {
 
 const notReady = (message: string): ObjectEvent => ({ type: 'Warning', reason: 'RestoreTargetNotReady', message });
 const policyOf = ({ restore }: Facts) => restore.spec.targetReadinessPolicy ?? 'WaitGracePeriod';
+/** One that is restored already may have been started since. */
+const mustStop = ({ isRunning, isRestored }: Facts) => isRunning && !isRestored;
 /** Half of a restore is not given up. */
 const mayFail = ({ isLocked }: Facts) => !isLocked;
 
@@ -22,7 +24,7 @@ export const targetRules: readonly Rule<Facts, RestorePlan>[] = [
   {
     name: 'target-runs-stop',
     why: 'The VM runs, and the restore is to stop it.',
-    when: (facts) => facts.isRunning && policyOf(facts) === 'StopTarget',
+    when: (facts) => mustStop(facts) && policyOf(facts) === 'StopTarget',
     plan: (facts) => {
       const { target } = facts;
       const plan = refused(facts, words.stop, notReady(words.stop), { requeueAfterMs: lookMs });
@@ -32,19 +34,19 @@ export const targetRules: readonly Rule<Facts, RestorePlan>[] = [
   {
     name: 'target-runs-fails',
     why: 'The VM runs, and the restore is to fail at once then.',
-    when: (facts) => facts.isRunning && policyOf(facts) === 'FailImmediate' && mayFail(facts),
+    when: (facts) => mustStop(facts) && policyOf(facts) === 'FailImmediate' && mayFail(facts),
     plan: (facts) => failing(facts, words.fail),
   },
   {
     name: 'target-runs-late',
     why: 'The VM was not stopped in five minutes, so the restore fails.',
-    when: (facts) => facts.isRunning && policyOf(facts) === 'WaitGracePeriod' && facts.isLate && mayFail(facts),
+    when: (facts) => mustStop(facts) && policyOf(facts) === 'WaitGracePeriod' && facts.isLate && mayFail(facts),
     plan: (facts) => failing(facts, words.late),
   },
   {
     name: 'target-runs',
     why: 'The VM runs: it has to be stopped before it can be restored.',
-    when: ({ isRunning }) => isRunning,
+    when: mustStop,
     plan: (facts) => {
       const isGrace = policyOf(facts) === 'WaitGracePeriod' && mayFail(facts);
       const why = isGrace ? words.grace : words.eventually;

@@ -11,4 +11,4 @@ export { canFreeze, freeze, freezeLimit, type GuestFacts, guestOf, noGuest, thaw
 export { revisionNames } from './revision-names.ts';
 export { setFinalizer, storeStatus } from './status-write.ts';
 export { isLockedBy, markOf, setMark, setSourceFinalizer } from './vm-marks.ts';
-export { keepsState, type VolumeDeps, type VolumeFacts, volumeFacts, volumesOf } from './volumes.ts';
+export { keepsState, leftOutOf, type VolumeDeps, type VolumeFacts, volumeFacts, volumesOf } from './volumes.ts';

@@ -1,4 +1,4 @@
-import type { Key, PersistentVolumeClaim, VirtualMachine } from '../../api/index.ts';
+import type { Key, PersistentVolumeClaim, VirtualMachine, VirtualMachineSnapshotContent } from '../../api/index.ts';
 import { isRecord, listOf, memberAt } from '../../base/index.ts';
 import type { ClaimFilling } from '../data-volumes/index.ts';
 import type { SnapshotClasses } from './classes.ts';
@@ -27,6 +27,14 @@ export function volumesOf(spec: unknown): SourceVolume[] {
 function textAt(value: unknown, ...path: string[]): string | undefined {
   const found = memberAt(value, ...path);
   return typeof found === 'string' && found !== '' ? found : undefined;
+}
+
+/** Names of volumes on claims that a snapshot has nothing of. */
+export function leftOutOf({ spec }: VirtualMachineSnapshotContent): string[] {
+  const kept = new Set((spec.volumeBackups ?? []).map(({ volumeName }) => volumeName));
+  return volumesOf(spec.source.virtualMachine?.spec)
+    .filter(({ name, claimName, isMemoryDump }) => claimName !== undefined && !isMemoryDump && !kept.has(name))
+    .map(({ name }) => name);
 }
 
 /** Persistent TPM or EFI: their claim is none of its volumes. */

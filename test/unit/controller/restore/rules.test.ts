@@ -20,6 +20,7 @@ import type {
 } from '../../../../src/controller/restore/observation.ts';
 import { RestoreError, restoredVm } from '../../../../src/controller/restore/restored-vm.ts';
 import { buildVm } from '../builders.ts';
+import { buildContent, buildSnapshot } from './builders.ts';
 
 const now = new Date('2026-01-01T00:10:00Z');
 type Spec = Partial<VirtualMachineRestore['spec']>;
@@ -58,7 +59,7 @@ function claimOf(phase = 'Bound', metadata: object = {}): PersistentVolumeClaim 
 
 function volumeOf(facts: Partial<VolumeFacts> = {}): VolumeFacts {
   const backup = { volumeName: 'root', volumeSnapshotName: 'v', persistentVolumeClaim: { spec: {} } };
-  const none = { dataVolumeName: undefined, filledBy: undefined, bindsLater: false };
+  const none = { dataVolumeName: undefined, filledBy: undefined, bindsLater: false, others: undefined };
   return { restore: named, backup, volumeSnapshot, claim: claimOf(), isOurs: true, ...none, ...facts };
 }
 
@@ -66,7 +67,8 @@ const vm = buildVm();
 const wanted = buildVm({ runStrategy: 'Halted' });
 
 function sourceOf(facts: Partial<SourceFacts> = {}): SourceFacts {
-  return { vmUid: 'uid-vm', volumes: [volumeOf()], dataVolumes: [], wanted, obsolete: [], ...facts };
+  const kept = { vmUid: 'uid-vm', snapshot: buildSnapshot(), content: buildContent() };
+  return { ...kept, volumes: [volumeOf()], dataVolumes: [], wanted, obsolete: [], unkept: [], ...facts };
 }
 
 function seen(facts: Partial<PresentRestore> = {}): PresentRestore {
@@ -118,6 +120,12 @@ const rows: readonly (readonly [rule: string, seen: RestoreObservation, steps: s
   ['volumes-not-listed', seen({ restore: restoreOf() }), ''],
   ['volumes-not-listed', seen({ restore: restoreOf(), target: undefined, isLocked: false }), ''],
   ['claims-of-others', seen({ source: sourceOf({ volumes: [foreign] }) }), ''],
+  ['claims-of-others', seen({ isLocked: false, source: sourceOf({ volumes: [foreign] }) }), ''],
+  [
+    'claims-of-others',
+    seen({ restore: inPlace(), source: sourceOf({ volumes: [{ ...foreign, others: 'is a disk of VM a' }] }) }),
+    '',
+  ],
   [
     'fillers-not-noted',
     seen({ restore: inPlace(), source: sourceOf({ volumes: [{ ...foreign, filledBy: 'd' }] }) }),
@@ -171,6 +179,10 @@ const rows: readonly (readonly [rule: string, seen: RestoreObservation, steps: s
   ['obsolete-data-volumes', seen({ isRestored: true, leftover: [dataVolume] }), 'deleteDataVolumes'],
   ['restored', seen({ isRestored: true }), 'ownRevisions unlockTarget'],
   ['restored', seen({ isRestored: true, isLocked: false }), 'ownRevisions'],
+  ['restored', seen({ ...running, isRestored: true, restore: policy('StopTarget') }), 'ownRevisions'],
+  ['restored', seen({ ...running, isRestored: true, restore: policy('FailImmediate') }), 'ownRevisions'],
+  ['restored', seen({ ...running, isRestored: true, isLate: true }), 'ownRevisions'],
+  ['restored', seen({ ...running, isRestored: true }), 'ownRevisions'],
   ['gone-target-locked', { ...absent, marked: [vm] } as RestoreObservation, 'unlockVms'],
   ['gone', absent, ''],
   [
@@ -207,6 +219,26 @@ describe('rules of restores', () => {
     const told = restoreOf({}, { ...listed, conditions: [{ type: 'Progressing', status: 'False', reason }] });
     assert.deepEqual(decideRestore(seen({ ...running, restore: told })).events, undefined);
   });
+});
+
+test('a claim that is taken is named, and what can be done about it', () => {
+  const why = (restore: VirtualMachineRestore, others?: string) =>
+    decideRestore(seen({ restore, source: sourceOf({ volumes: [{ ...foreign, others }] }) })).says?.progressing?.[1] ??
+    '';
+  assert.match(
+    why(restoreOf({}, listed)),
+    /^PVC restore-u-root exists and is not of this restore: .*make another restore/,
+  );
+  assert.match(why(inPlace(), 'is a disk of VM a'), /^PVC restore-u-root exists and is a disk of VM a: /);
+});
+
+test('DataVolumes that the snapshot has nothing of are told of', () => {
+  const events = (unkept: readonly string[]) => decideRestore(seen({ source: sourceOf({ unkept }) })).events ?? [];
+  assert.deepEqual(
+    events(['new']).map(({ reason }) => reason),
+    ['RestoreDataVolumesKept'],
+  );
+  assert.deepEqual(events([]), []);
 });
 
 describe('what a restore makes', () => {
@@ -308,7 +340,7 @@ describe('what a restore makes', () => {
     const old = buildVm({ running: true });
     delete old.spec.runStrategy;
     const { running, runStrategy } = restoredVm(restoreOf(), kept, old, restores).spec;
-    assert.deepEqual([running, runStrategy], [false, undefined]);
+    assert.deepEqual([running, runStrategy], [true, undefined]);
   });
 
   test('a new VM is halted, patched, and what is emptied is its own; a patch of another name is refused', () => {

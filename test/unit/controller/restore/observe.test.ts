@@ -1,0 +1,239 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import {
+  annotations,
+  finalizers,
+  type KubeObject,
+  keyOf,
+  type Pod,
+  type VirtualMachine,
+  type VirtualMachineRestore,
+  type VirtualMachineSnapshotContent,
+} from '../../../../src/api/index.ts';
+import { decideRestore } from '../../../../src/controller/restore/decide.ts';
+import { executors } from '../../../../src/controller/restore/execute.ts';
+import type { PresentRestore, SourceFacts } from '../../../../src/controller/restore/observation.ts';
+import { type ObserveDeps, observeRestore } from '../../../../src/controller/restore/observe.ts';
+import { KubeError } from '../../../../src/kube/index.ts';
+import { ReadYourWrites } from '../../../../src/reconcile/index.ts';
+import { FakeClock } from '../../../fixtures/fake-clock.ts';
+import { buildPod, buildVm } from '../builders.ts';
+import { buildClaim, buildContent, buildSnapshot } from './builders.ts';
+
+function cacheOf<T extends KubeObject>(objects: readonly T[]): ReadYourWrites<T> {
+  const byKey = new Map(objects.map((object) => [keyOf(object), object]));
+  const get = (key: string) => byKey.get(key);
+  return new ReadYourWrites<T>({ synced: true, get, keys: () => byKey.keys(), onChange: () => () => undefined });
+}
+
+const group = 'snapshot.kubevirt.io/v1beta1';
+
+function restoreOf(spec: Partial<VirtualMachineRestore['spec']>, status: object = {}): VirtualMachineRestore {
+  const target = { apiGroup: 'kubevirt.io', kind: 'VirtualMachine', name: 'vm1' };
+  return {
+    ...{ apiVersion: group, kind: 'VirtualMachineRestore', status },
+    metadata: { name: 'back', namespace: 'default', uid: 'u', finalizers: [finalizers.vmRestore] },
+    spec: { target, virtualMachineSnapshotName: 'snap', ...spec },
+  };
+}
+
+const into = (name: string) => ({ target: { apiGroup: 'kubevirt.io', kind: 'VirtualMachine', name } });
+const onClaims = (...names: string[]) =>
+  names.map((claimName) => ({ name: claimName, persistentVolumeClaim: { claimName } }));
+const vmOn = (volumes: readonly object[], name = 'vm1', spec: object = {}): VirtualMachine => {
+  const vm = buildVm({ template: { spec: { domain: {}, volumes } } as never, runStrategy: 'Halted', ...spec });
+  return { ...vm, metadata: { ...vm.metadata, name, uid: `uid-${name}` }, status: { restoreInProgress: 'back' } };
+};
+const podOn = (claimName: string, phase: 'Running' | 'Succeeded'): Pod => {
+  const pod = buildPod({ phase });
+  return { ...pod, spec: { ...pod.spec, volumes: [{ name: 'v', persistentVolumeClaim: { claimName } }] } };
+};
+
+interface World {
+  readonly restore: VirtualMachineRestore;
+  readonly vms: readonly VirtualMachine[];
+  readonly content?: VirtualMachineSnapshotContent;
+  readonly pods?: readonly Pod[];
+}
+
+const claims = ['root', 'precious'].map(buildClaim);
+const snapshot = { ...buildSnapshot(), status: { ...buildSnapshot().status, sourceUID: 'uid-vm1' } };
+const ofRoot = buildContent(vmOn(onClaims('root')), { root: 'root' });
+
+function observed({ restore, vms, content = ofRoot, pods = [] }: World): PresentRestore {
+  const deps: ObserveDeps = {
+    ...{ restores: cacheOf([restore]), snapshots: cacheOf([snapshot]), contents: cacheOf([content]) },
+    ...{ volumeSnapshots: cacheOf([]), vms: cacheOf(vms), vmis: cacheOf([]), pods: { list: () => pods } },
+    ...{ claims: cacheOf(claims), storageClasses: cacheOf([]) },
+    dataVolumes: { lookUp: () => ({ kind: 'absent' }) },
+    clock: new FakeClock(),
+  };
+  const seen = observeRestore('default/back', deps);
+  assert.equal(seen.kind, 'present');
+  return seen as PresentRestore;
+}
+
+const sourceOf = (world: World): SourceFacts => {
+  const { source } = observed(world);
+  assert.ok(!('problem' in source), 'problem' in source ? source.problem : '');
+  return source;
+};
+const problemOf = (world: World): string => {
+  const { source } = observed(world);
+  return 'problem' in source ? source.problem : '';
+};
+
+const listed = (persistentVolumeClaim: string) => ({
+  restores: [{ volumeName: 'root', persistentVolumeClaim, volumeSnapshotName: 'v-root' }],
+});
+const inPlace = (spec: Partial<VirtualMachineRestore['spec']> = {}, claim = 'root') =>
+  restoreOf({ volumeRestorePolicy: 'InPlace', ...spec }, listed(claim));
+const own = vmOn(onClaims('root'));
+
+/** What is deleted in place: only a claim of the snapshot's own name that nobody besides the target has. */
+const inPlaceRows: readonly (readonly [what: string, world: World, rule: string, why: RegExp])[] = [
+  ['the target has it', { restore: inPlace(), vms: [own] }, 'claims-in-place', /Creating new PVCs/],
+  [
+    'a pod of it has ended',
+    { restore: inPlace(), vms: [own], pods: [podOn('root', 'Succeeded')] },
+    'claims-in-place',
+    /Creating new PVCs/,
+  ],
+  ['nobody has it', { restore: inPlace(into('new')), vms: [] }, 'claims-in-place', /Creating new PVCs/],
+  ['the source has it', { restore: inPlace(into('new')), vms: [own] }, 'claims-of-others', /PVC root .* VM vm1/],
+  [
+    'another VM has it, too',
+    { restore: inPlace(), vms: [own, vmOn(onClaims('root'), 'other')] },
+    'claims-of-others',
+    /PVC root .* VM other/,
+  ],
+  [
+    'another VM has an ephemeral volume on it',
+    {
+      restore: inPlace(),
+      vms: [own, vmOn([{ name: 'e', ephemeral: { persistentVolumeClaim: { claimName: 'root' } } }], 'other')],
+    },
+    'claims-of-others',
+    /PVC root .* VM other/,
+  ],
+  [
+    'a pod has it',
+    { restore: inPlace(), vms: [own], pods: [podOn('root', 'Running')] },
+    'claims-of-others',
+    /PVC root .* pod virt-launcher-vm1/,
+  ],
+  [
+    'it was named by an override',
+    {
+      restore: inPlace({ volumeRestoreOverrides: [{ volumeName: 'root', restoreName: 'precious' }] }, 'precious'),
+      vms: [own],
+    },
+    'claims-of-others',
+    /PVC precious exists and is not the claim that the snapshot was taken of/,
+  ],
+];
+
+describe('which claims are deleted in place', () => {
+  for (const [what, world, rule, why] of inPlaceRows) {
+    test(`${what}: ${rule}`, () => {
+      const decision = decideRestore(observed(world));
+      assert.equal(decision.rule, rule);
+      assert.match(decision.says?.progressing?.[1] ?? '', why);
+    });
+  }
+});
+
+describe('what cannot be restored', () => {
+  test('a snapshot of a VM that keeps the state of a TPM or of EFI variables', () => {
+    for (const domain of [
+      { devices: { tpm: { persistent: true } } },
+      { firmware: { bootloader: { efi: { persistent: true } } } },
+    ]) {
+      const kept = buildVm({ template: { spec: { domain } } });
+      assert.match(problemOf({ restore: restoreOf({}), vms: [own], content: buildContent(kept) }), /TPM .* EFI/);
+    }
+  });
+
+  test('one that has not all disks, into a new VM: that would be on the disks of its source', () => {
+    const content = buildContent(vmOn(onClaims('root', 'data')), { root: 'root' });
+    assert.match(problemOf({ restore: restoreOf(into('new')), vms: [own], content }), /volumes data: a new VM/);
+    assert.equal(problemOf({ restore: restoreOf({}), vms: [own], content }), '');
+    assert.equal(problemOf({ restore: restoreOf(into('new')), vms: [own] }), '');
+  });
+});
+
+test('DataVolumes are deleted when their volumes are on others now, and stay when the snapshot has nothing of them', () => {
+  const template = (name: string) => ({ metadata: { name }, spec: {} });
+  const volume = (name: string, dataVolume: string) => ({ name, dataVolume: { name: dataVolume } });
+  const templates = (...names: string[]) => ({ dataVolumeTemplates: names.map(template) });
+  const kept = vmOn([volume('root', 'root')], 'vm1', templates('root'));
+  const target = vmOn([volume('root', 'root'), volume('data', 'later')], 'vm1', templates('root', 'later', 'unnamed'));
+  const content = buildContent(kept, { root: 'root' });
+  const { obsolete, unkept, wanted } = sourceOf({
+    restore: restoreOf({}, listed('restore-u-root')),
+    vms: [target],
+    content,
+  });
+  assert.equal(wanted?.metadata.annotations?.[annotations.lastRestore], 'back-u');
+  assert.deepEqual([obsolete, unkept], [['root'], ['later', 'unnamed']]);
+});
+
+describe('claims are deleted by the API server’s own word only', () => {
+  const seen = observed({ restore: inPlace(), vms: [own] });
+  const ready = { apiVersion: 'snapshot.storage.k8s.io/v1', kind: 'VolumeSnapshot', status: { readyToUse: true } };
+  const volumeSnapshot = { ...ready, metadata: { name: 'v-root', namespace: 'default' } };
+  const all: readonly KubeObject[] = [snapshot, ofRoot, volumeSnapshot, own];
+  const deleted = { deletionTimestamp: '2026-01-01T00:00:00Z' };
+
+  /** What is deleted when this is what the API server has. */
+  async function deletedOf(stored: readonly KubeObject[]): Promise<string[]> {
+    const calls: string[] = [];
+    const client = {
+      get: async ({ kind }: { kind: string }, { name }: { name: string }) => {
+        const found = stored.find((each) => each.kind === kind && each.metadata.name === name);
+        if (!found) throw new KubeError('NOT_FOUND', 'no');
+        return found;
+      },
+      list: async ({ kind }: { kind: string }) => ({ items: stored.filter((each) => each.kind === kind) }),
+      delete: async (_type: object, { name }: { name: string }, { uid }: { uid?: string }) => {
+        calls.push(`${name} ${uid}`);
+      },
+      patch: async (_type: object, _ref: object, body: unknown) => body,
+      update: async (_type: object, object: KubeObject) => object,
+    };
+    const decision = decideRestore(seen);
+    const step = decision.steps.find((each) => each.step === 'replaceClaims');
+    assert.ok(step?.step === 'replaceClaims');
+    const context = { client, observation: seen, content: ofRoot, signal: new AbortController().signal };
+    await executors.replaceClaims(step, context as never);
+    return calls;
+  }
+  const changed = (kind: string, metadata: object) =>
+    all.map((each) => (each.kind === kind ? { ...each, metadata: { ...each.metadata, ...metadata } } : each));
+
+  test('when nothing is against it', async () => {
+    assert.deepEqual(await deletedOf(all), ['root uid-root']);
+  });
+
+  for (const kind of ['VirtualMachineSnapshot', 'VirtualMachineSnapshotContent']) {
+    test(`not when its ${kind} is gone, being deleted, or another one`, async () => {
+      const worlds = [
+        all.filter((each) => each.kind !== kind),
+        changed(kind, deleted),
+        changed(kind, { uid: 'other' }),
+      ];
+      for (const world of worlds) await assert.rejects(deletedOf(world), new RegExp(`^Error: ${kind} `));
+    });
+  }
+
+  test('not when its VolumeSnapshot is being deleted', () =>
+    assert.rejects(deletedOf(changed('VolumeSnapshot', deleted)), /VolumeSnapshot v-root is not ready to use/));
+
+  test('not when another VM or a pod has the claim by now', async () => {
+    await assert.rejects(
+      deletedOf([...all, vmOn(onClaims('root'), 'late')]),
+      /PVC root stays: it is a disk of VM late/,
+    );
+    await assert.rejects(deletedOf([...all, podOn('root', 'Running')]), /PVC root stays: it is in use by pod/);
+  });
+});
