@@ -7,12 +7,14 @@ import {
   resources,
   type VirtualMachine,
   type VirtualMachineRestore,
+  type VirtualMachineSnapshotContent,
 } from '../../api/index.ts';
 import type { Component, Logger } from '../../base/index.ts';
 import type { EventRecorder, KubeClient } from '../../kube/index.ts';
 import {
   type Attempt,
   factsParts,
+  type ReadYourWrites,
   type ReconcileObserver,
   type ReconcileParts,
   Reconciler,
@@ -46,7 +48,7 @@ export interface RestoreControllerDeps
   readonly client: KubeClient;
   readonly vmis: ObserveDeps['vmis'] & Followed;
   readonly snapshots: ObserveDeps['snapshots'] & Followed;
-  readonly contents: ObserveDeps['contents'] & Followed;
+  readonly contents: ReadYourWrites<VirtualMachineSnapshotContent>;
   readonly volumeSnapshots: ObserveDeps['volumeSnapshots'] & Followed;
   readonly events: EventRecorder;
   readonly log: Logger;
@@ -120,10 +122,10 @@ export class RestoreController implements Component {
       observe: async (key) => this.#withLastRule(observeRestore(key, deps)),
       decide: decideRestore,
       execute: (observation, { steps }, signal) => {
-        const { client, restores, vms, clock } = deps;
+        const { client, restores, vms, contents, clock } = deps;
         const present = observation.kind === 'present' ? observation : undefined;
         const own = { content: present && this.#contentOf(present.restore), observation: present };
-        const context = { client, restores, vms, ...own, signal };
+        const context = { client, restores, vms, contents, ...own, signal };
         return runPlan(steps, context, { executors, deadlineMs: () => stepDeadlineMs, errorOf: stepErrorOf, clock });
       },
       write: (attempt, report, signal) => this.#write(attempt, report, signal),

@@ -23,6 +23,8 @@ const volumesOf = (facts: Facts) => found(facts)?.volumes ?? [];
 const unlocking = ({ target, isLocked }: Facts) =>
   target && isLocked ? ([{ step: 'unlockTarget', vm: target }] as const) : [];
 
+const lettingGo = ({ held }: Facts) => (held.length > 0 ? ([{ step: 'letGo', contents: held }] as const) : []);
+
 const foreignOf = (facts: Facts) => volumesOf(facts).filter(({ claim, isOurs }) => claim !== undefined && !isOurs);
 /** Those that are no room for a volume: in place it is only what nobody else has. */
 const takenOf = (facts: Facts) => foreignOf(facts).filter(({ others }) => !isInPlace(facts) || others !== undefined);
@@ -70,7 +72,11 @@ const presentTable = ruleTable<Facts, RestorePlan>(
       why: 'The restore is being deleted: the VM may start again, and what was restored stays.',
       when: isDeleted,
       plan: (facts) => ({
-        steps: [...unlocking(facts), ...(isProtected(facts) ? ([{ step: 'release' }] as const) : [])],
+        steps: [
+          ...lettingGo(facts),
+          ...unlocking(facts),
+          ...(isProtected(facts) ? ([{ step: 'release' }] as const) : []),
+        ],
       }),
     },
     {
@@ -303,7 +309,11 @@ const presentTable = ruleTable<Facts, RestorePlan>(
     name: 'restored',
     why: 'The VM is what it was when the snapshot was taken.',
     plan: (facts) => ({
-      steps: [...(facts.target ? ([{ step: 'ownRevisions', vm: facts.target }] as const) : []), ...unlocking(facts)],
+      steps: [
+        ...(facts.target ? ([{ step: 'ownRevisions', vm: facts.target }] as const) : []),
+        ...lettingGo(facts),
+        ...unlocking(facts),
+      ],
       says: { progressing: ['False', 'Operation complete'], ready: ['True', 'Operation complete'], isComplete: true },
     }),
   },

@@ -19,7 +19,7 @@ import type { Executors, Outcome, ReadYourWrites, Step, StepContext } from '../.
 import { controllerReference } from '../owned/index.ts';
 import { markOf, setFinalizer, setMark } from '../snapshot-source/index.ts';
 import { makeClaim } from './claims.ts';
-import { isMadeBy, targetOf } from './names.ts';
+import { holdOf, isHeldBy, isMadeBy, targetOf } from './names.ts';
 import type { PresentRestore, VolumeFacts } from './observation.ts';
 import { othersOf } from './others.ts';
 import type { RestoreStepArgs } from './plan.ts';
@@ -29,6 +29,7 @@ export interface ExecuteContext extends StepContext {
   readonly client: Pick<KubeClient, 'create' | 'get' | 'list' | 'update' | 'delete' | 'patch' | 'raw'>;
   readonly restores: ReadYourWrites<VirtualMachineRestore>;
   readonly vms: ReadYourWrites<VirtualMachine>;
+  readonly contents: ReadYourWrites<VirtualMachineSnapshotContent>;
   /** Of the snapshot; undefined: there is none. */
   readonly content: VirtualMachineSnapshotContent | undefined;
   /** Undefined: the restore is gone. */
@@ -60,6 +61,7 @@ export const executors: Executors<RestoreStepArgs, ExecuteContext> = {
     return done;
   },
   replaceClaims,
+  letGo,
   createClaims,
   markPopulated,
   createDataVolumes,
@@ -130,7 +132,6 @@ async function replaceClaims(
   if (!observation) return done;
   const { target, restore } = observation;
   if (await runs(target, context)) return running;
-  await assertKept(observation, context);
   const { namespace } = restore.metadata;
   const users = {
     vms: (await client.list<VirtualMachine>(resources.virtualMachines, { namespace, signal })).items,
@@ -148,22 +149,44 @@ async function replaceClaims(
         `VolumeSnapshot ${named.volumeSnapshotName} is not ready to use: claim ${named.persistentVolumeClaim} stays`,
       );
   }
+  if (!(await hold(observation, context))) return overtaken;
   for (const volume of volumes) await replaceClaim(volume, restore, context);
   return done;
 }
 
-/** The snapshot and its content are those that were decided on, and nobody deletes them: their VolumeSnapshots would go, too. */
-async function assertKept({ source }: PresentRestore, { client, signal }: ExecuteContext): Promise<void> {
+/**
+ * The snapshot and its content are those that were decided on, and nobody deletes them: their VolumeSnapshots would go, too. From now on they stay until
+ * the restore lets go. False: they have changed meanwhile.
+ */
+async function hold({ source, restore }: PresentRestore, context: ExecuteContext): Promise<boolean> {
+  const { client, contents, signal } = context;
   if ('problem' in source) throw new Error(source.problem);
-  const all = [
-    [resources.virtualMachineSnapshots, source.snapshot],
-    [resources.virtualMachineSnapshotContents, source.content],
-  ] as const;
-  for (const [type, { metadata }] of all) {
-    const live = await getIfThere<KubeObject>(client, type, metadata, { signal });
-    if (live?.metadata.uid !== metadata.uid || live?.metadata.deletionTimestamp)
-      throw new Error(`${type.kind} ${metadata.name} is gone or being deleted: the claims of the VM stay`);
-  }
+  const { snapshot, content } = source;
+  const type = resources.virtualMachineSnapshotContents;
+  const live = await getIfThere<VirtualMachineSnapshotContent>(client, type, content.metadata, { signal });
+  if (live && live.metadata.uid === content.metadata.uid && isHeldBy(live, restore)) return true;
+  const ref = snapshot.metadata;
+  const liveSnapshot = await getIfThere<KubeObject>(client, resources.virtualMachineSnapshots, ref, { signal });
+  assertKept(snapshot, liveSnapshot);
+  assertKept(content, live);
+  return setFinalizer(type, live, { name: holdOf(restore), isWanted: true }, { client, objects: contents }, signal);
+}
+
+function assertKept({ kind, metadata }: KubeObject, live: KubeObject | undefined): asserts live is KubeObject {
+  if (live?.metadata.uid !== metadata.uid || live?.metadata.deletionTimestamp)
+    throw new Error(`${kind} ${metadata.name} is gone or being deleted: the claims of the VM stay`);
+}
+
+async function letGo(
+  { contents }: Step<RestoreStepArgs, 'letGo'>,
+  { client, contents: objects, observation, signal }: ExecuteContext,
+): Promise<Outcome> {
+  if (!observation) return done;
+  const wish = { name: holdOf(observation.restore), isWanted: false };
+  const type = resources.virtualMachineSnapshotContents;
+  for (const content of contents)
+    if (!(await setFinalizer(type, content, wish, { client, objects }, signal))) return overtaken;
+  return done;
 }
 
 /** A DataVolume would fill an empty claim anew: it is told not to. */

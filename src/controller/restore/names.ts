@@ -10,6 +10,15 @@ export function isMadeBy(object: KubeObject, restore: VirtualMachineRestore): bo
   return object.metadata.annotations?.[annotations.lastRestore] === restoreMark(restore);
 }
 
+/** A finalizer of the restore's own on the content that it needs, from before the first claim is deleted until all is restored. */
+export function holdOf({ metadata }: VirtualMachineRestore): string {
+  return `snapshot.kubevirt.io/restore-${metadata.uid}`;
+}
+
+export function isHeldBy({ metadata }: KubeObject, restore: VirtualMachineRestore): boolean {
+  return metadata.finalizers?.includes(holdOf(restore)) === true;
+}
+
 /** Of the VM that shall be restored, whether there is one or not. */
 export function targetOf({ metadata: { namespace }, spec }: VirtualMachineRestore) {
   return { namespace, name: spec.target.name };

@@ -73,6 +73,8 @@ export interface PresentRestore extends Observed {
   /** The time is over in which the target may be stopped. */
   readonly isLate: boolean;
   readonly source: SourceFacts | { readonly problem: string };
+  /** Contents that must not go before the VM is restored. */
+  readonly held: readonly VirtualMachineSnapshotContent[];
   /** DataVolumes to be deleted that are still there. */
   readonly leftover: readonly DataVolume[];
 }

@@ -23,7 +23,7 @@ import { isKubeError } from '../../kube/index.ts';
 import type { ReadYourWrites } from '../../reconcile/index.ts';
 import { type DataVolumes, stateOf } from '../data-volumes/index.ts';
 import { keepsState, leftOutOf, markOf, vmiOf, volumesOf } from '../snapshot-source/index.ts';
-import { isMadeBy, restoredName, targetOf } from './names.ts';
+import { isHeldBy, isMadeBy, restoredName, targetOf } from './names.ts';
 import type { DataVolumeFacts, PresentRestore, RestoreObservation, SourceFacts, VolumeFacts } from './observation.ts';
 import { othersOf } from './others.ts';
 import { RestoreError, restoredVm, templateNames, templateOfVolume } from './restored-vm.ts';
@@ -31,7 +31,7 @@ import { RestoreError, restoredVm, templateNames, templateOfVolume } from './res
 export interface ObserveDeps {
   readonly restores: ReadYourWrites<VirtualMachineRestore>;
   readonly snapshots: Pick<ReadYourWrites<VirtualMachineSnapshot>, 'get'>;
-  readonly contents: Pick<ReadYourWrites<VirtualMachineSnapshotContent>, 'get'>;
+  readonly contents: Pick<ReadYourWrites<VirtualMachineSnapshotContent>, 'get' | 'list'>;
   readonly volumeSnapshots: Pick<ReadYourWrites<VolumeSnapshot>, 'get'>;
   readonly vms: ReadYourWrites<VirtualMachine>;
   readonly vmis: Pick<ReadYourWrites<VirtualMachineInstance>, 'get'>;
@@ -83,6 +83,7 @@ function factsOf(restore: VirtualMachineRestore, now: Date, deps: ObserveDeps): 
     isRunning: target !== undefined && vmiOf(target, deps.vmis) !== undefined,
     isLate: now.getTime() > Date.parse(creationTimestamp) + gracePeriodMs,
     source: isOpen ? sourceOf(restore, target, deps) : { problem: 'the restore is over' },
+    held: deps.contents.list().filter((each) => each.metadata.namespace === namespace && isHeldBy(each, restore)),
     leftover: isOpen && isRestored ? leftoverOf(restore, target, deps) : [],
   };
 }
@@ -109,10 +110,12 @@ function sourceOf(
   const snapshot = deps.snapshots.get(key);
   if (!snapshot) return { problem: `VMSnapshot ${key} does not exist` };
   if (snapshot.status?.phase === 'Failed') return { problem: `VMSnapshot ${key} failed and is invalid to use` };
-  if (snapshot.metadata.deletionTimestamp) return { problem: `VMSnapshot ${key} is being deleted` };
-  if (!isReadyToUse(snapshot)) return { problem: `VMSnapshot ${key} not ready` };
   const contentKey = `${namespace}/${contentNameOf(snapshot)}`;
   const content = deps.contents.get(contentKey);
+  // Claims are gone for it already: it is all that is left of them, and waits.
+  const isHeld = content !== undefined && isHeldBy(content, restore);
+  if (snapshot.metadata.deletionTimestamp && !isHeld) return { problem: `VMSnapshot ${key} is being deleted` };
+  if (!isReadyToUse(snapshot)) return { problem: `VMSnapshot ${key} not ready` };
   if (!content) return { problem: `VMSnapshotContent ${contentKey} does not exist` };
   if (!isReadyToUse(content)) return { problem: `VMSnapshotContent ${contentKey} not ready` };
   try {

@@ -1,4 +1,10 @@
-import type { DataVolume, PersistentVolumeClaim, VirtualMachine, VolumeRestore } from '../../api/index.ts';
+import type {
+  DataVolume,
+  PersistentVolumeClaim,
+  VirtualMachine,
+  VirtualMachineSnapshotContent,
+  VolumeRestore,
+} from '../../api/index.ts';
 import { listOf, memberAt } from '../../base/index.ts';
 import type { Decided, ObjectEvent, Step } from '../../reconcile/index.ts';
 import type { SaidConditions } from '../snapshot-source/index.ts';
@@ -14,6 +20,8 @@ export interface RestoreStepArgs {
   stopTarget: { readonly vm: VirtualMachine };
   /** Claims in whose places others are restored. */
   replaceClaims: { readonly volumes: readonly VolumeFacts[] };
+  /** Contents that the restore needs no more. */
+  letGo: { readonly contents: readonly VirtualMachineSnapshotContent[] };
   createClaims: { readonly volumes: readonly VolumeFacts[] };
   /** Marks claims as those of DataVolumes. */
   markPopulated: { readonly volumes: readonly VolumeFacts[] };

@@ -60,6 +60,29 @@ describe('restores of VMs, on the storage of a standalone node', { skip: needsRo
     assert.notEqual((await node.claims()).find(({ metadata }) => metadata.name === 'root')?.metadata.uid, before);
   });
 
+  test('a snapshot that is deleted while claims are replaced by it goes when they are', async () => {
+    const claims = resources.persistentVolumeClaims;
+    const kept = { finalizers: ['example.com/slow'] };
+    const snapshots = resources.virtualMachineSnapshots;
+    await node.createClaim('slow', 'good');
+    await node.createVm('careful', ['slow']);
+    await node.createSnapshot('doomed', 'careful');
+    await node.untilTaken('doomed');
+    await node.write('slow', 'spoiled');
+    await node.cluster.client.patch(claims, { namespace, name: 'slow' }, { metadata: kept }, 'merge');
+    await node.createRestore('late', 'doomed', 'careful', { volumeRestorePolicy: 'InPlace' });
+    await node.cluster.until(claims, 'slow', 'ends', ({ metadata }) => metadata.deletionTimestamp !== undefined);
+    await node.cluster.client.delete(snapshots, { namespace, name: 'doomed' });
+    const content = async () =>
+      (await node.contents()).find(({ spec }) => spec.virtualMachineSnapshotName === 'doomed')?.metadata;
+    await eventually(async () => assert.notEqual((await content())?.deletionTimestamp, undefined));
+    await node.cluster.client.patch(claims, { namespace, name: 'slow' }, { metadata: { finalizers: [] } }, 'merge');
+    await untilComplete('late');
+    assert.equal(await node.read('slow'), 'good');
+    await node.cluster.untilGone(snapshots, 'doomed');
+    await eventually(async () => assert.equal(await content(), undefined));
+  });
+
   test('a new VM is made, halted, with the patches', async () => {
     const patches = [
       JSON.stringify({ op: 'replace', path: '/spec/template/spec/domain/memory/guest', value: '128Mi' }),

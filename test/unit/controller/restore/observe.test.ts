@@ -8,6 +8,7 @@ import {
   type Pod,
   type VirtualMachine,
   type VirtualMachineRestore,
+  type VirtualMachineSnapshot,
   type VirtualMachineSnapshotContent,
 } from '../../../../src/api/index.ts';
 import { decideRestore } from '../../../../src/controller/restore/decide.ts';
@@ -54,13 +55,17 @@ interface World {
   readonly vms: readonly VirtualMachine[];
   readonly content?: VirtualMachineSnapshotContent;
   readonly pods?: readonly Pod[];
+  readonly snapshot?: VirtualMachineSnapshot;
 }
 
 const claims = ['root', 'precious'].map(buildClaim);
-const snapshot = { ...buildSnapshot(), status: { ...buildSnapshot().status, sourceUID: 'uid-vm1' } };
+const ofVm: VirtualMachineSnapshot = {
+  ...buildSnapshot(),
+  status: { ...buildSnapshot().status, sourceUID: 'uid-vm1' },
+};
 const ofRoot = buildContent(vmOn(onClaims('root')), { root: 'root' });
 
-function observed({ restore, vms, content = ofRoot, pods = [] }: World): PresentRestore {
+function observed({ restore, vms, content = ofRoot, pods = [], snapshot = ofVm }: World): PresentRestore {
   const deps: ObserveDeps = {
     ...{ restores: cacheOf([restore]), snapshots: cacheOf([snapshot]), contents: cacheOf([content]) },
     ...{ volumeSnapshots: cacheOf([]), vms: cacheOf(vms), vmis: cacheOf([]), pods: { list: () => pods } },
@@ -89,6 +94,8 @@ const listed = (persistentVolumeClaim: string) => ({
 const inPlace = (spec: Partial<VirtualMachineRestore['spec']> = {}, claim = 'root') =>
   restoreOf({ volumeRestorePolicy: 'InPlace', ...spec }, listed(claim));
 const own = vmOn(onClaims('root'));
+const hold = 'snapshot.kubevirt.io/restore-u';
+const deleted = { deletionTimestamp: '2026-01-01T00:00:00Z' };
 
 /** What is deleted in place: only a claim of the snapshot's own name that nobody besides the target has. */
 const inPlaceRows: readonly (readonly [what: string, world: World, rule: string, why: RegExp])[] = [
@@ -143,6 +150,15 @@ describe('which claims are deleted in place', () => {
   }
 });
 
+test('a snapshot that is being deleted is restored by whoever has deleted claims for it, and by nobody else', () => {
+  const snapshot = { ...ofVm, metadata: { ...ofVm.metadata, ...deleted } };
+  const content = { ...ofRoot, metadata: { ...ofRoot.metadata, finalizers: [hold], ...deleted } };
+  const world = { restore: inPlace(), vms: [own], snapshot };
+  assert.match(problemOf(world), /is being deleted/);
+  assert.equal(problemOf({ ...world, content }), '');
+  assert.deepEqual([observed(world).held.length, observed({ ...world, content }).held.length], [0, 1]);
+});
+
 describe('what cannot be restored', () => {
   test('a snapshot of a VM that keeps the state of a TPM or of EFI variables', () => {
     for (const domain of [
@@ -182,8 +198,7 @@ describe('claims are deleted by the API server’s own word only', () => {
   const seen = observed({ restore: inPlace(), vms: [own] });
   const ready = { apiVersion: 'snapshot.storage.k8s.io/v1', kind: 'VolumeSnapshot', status: { readyToUse: true } };
   const volumeSnapshot = { ...ready, metadata: { name: 'v-root', namespace: 'default' } };
-  const all: readonly KubeObject[] = [snapshot, ofRoot, volumeSnapshot, own];
-  const deleted = { deletionTimestamp: '2026-01-01T00:00:00Z' };
+  const all: readonly KubeObject[] = [ofVm, ofRoot, volumeSnapshot, own];
 
   /** What is deleted when this is what the API server has. */
   async function deletedOf(stored: readonly KubeObject[]): Promise<string[]> {
@@ -198,13 +213,17 @@ describe('claims are deleted by the API server’s own word only', () => {
       delete: async (_type: object, { name }: { name: string }, { uid }: { uid?: string }) => {
         calls.push(`${name} ${uid}`);
       },
-      patch: async (_type: object, _ref: object, body: unknown) => body,
+      patch: async (_type: object, { name }: { name: string }, body: { metadata?: { finalizers?: string[] } }) => {
+        calls.push(`${name} ${body.metadata?.finalizers?.join(' ')}`);
+        return { ...ofRoot, ...body };
+      },
       update: async (_type: object, object: KubeObject) => object,
     };
     const decision = decideRestore(seen);
     const step = decision.steps.find((each) => each.step === 'replaceClaims');
     assert.ok(step?.step === 'replaceClaims');
-    const context = { client, observation: seen, content: ofRoot, signal: new AbortController().signal };
+    const contents = cacheOf([ofRoot]);
+    const context = { client, observation: seen, content: ofRoot, contents, signal: new AbortController().signal };
     await executors.replaceClaims(step, context as never);
     return calls;
   }
@@ -212,7 +231,13 @@ describe('claims are deleted by the API server’s own word only', () => {
     all.map((each) => (each.kind === kind ? { ...each, metadata: { ...each.metadata, ...metadata } } : each));
 
   test('when nothing is against it', async () => {
-    assert.deepEqual(await deletedOf(all), ['root uid-root']);
+    assert.deepEqual(await deletedOf(all), [`content ${hold}`, 'root uid-root']);
+  });
+
+  test('those that are left, when its snapshot is being deleted since: the content waits for the restore', async () => {
+    const held = changed('VirtualMachineSnapshotContent', { finalizers: [hold], ...deleted });
+    const world = held.map((each) => (each === ofVm ? { ...ofVm, metadata: { ...ofVm.metadata, ...deleted } } : each));
+    assert.deepEqual(await deletedOf(world), ['root uid-root']);
   });
 
   for (const kind of ['VirtualMachineSnapshot', 'VirtualMachineSnapshotContent']) {

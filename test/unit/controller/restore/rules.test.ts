@@ -73,7 +73,7 @@ function sourceOf(facts: Partial<SourceFacts> = {}): SourceFacts {
 
 function seen(facts: Partial<PresentRestore> = {}): PresentRestore {
   const base = { kind: 'present' as const, key: 'default/back', uid: 'u', now, problem: undefined, busy: undefined };
-  const more = { isRestored: false, isLocked: true, isRunning: false, isLate: false, leftover: [] };
+  const more = { isRestored: false, isLocked: true, isRunning: false, isLate: false, leftover: [], held: [] };
   return { ...base, ...more, restore: restoreOf({}, listed), target: vm, source: sourceOf(), ...facts };
 }
 
@@ -103,6 +103,7 @@ const absent: RestoreObservation = { kind: 'absent', key: 'default/back', uid: '
 const rows: readonly (readonly [rule: string, seen: RestoreObservation, steps: string])[] = [
   ['deleted', seen({ restore: restoreOf({}, listed, deleted) }), 'unlockTarget release'],
   ['deleted', seen({ restore: restoreOf({}, listed, { ...deleted, finalizers: [] }), isLocked: false }), ''],
+  ['deleted', seen({ restore: restoreOf({}, listed, deleted), held: [buildContent()] }), 'letGo unlockTarget release'],
   ['over-target-locked', seen({ restore: restoreOf({}, { complete: true }) }), 'unlockTarget'],
   ['over', seen({ restore: restoreOf({}, failure), isLocked: false }), ''],
   ['target-refused', seen({ problem: 'no VM', target: undefined, isLocked: false }), ''],
@@ -179,6 +180,7 @@ const rows: readonly (readonly [rule: string, seen: RestoreObservation, steps: s
   ['obsolete-data-volumes', seen({ isRestored: true, leftover: [dataVolume] }), 'deleteDataVolumes'],
   ['restored', seen({ isRestored: true }), 'ownRevisions unlockTarget'],
   ['restored', seen({ isRestored: true, isLocked: false }), 'ownRevisions'],
+  ['restored', seen({ isRestored: true, held: [buildContent()] }), 'ownRevisions letGo unlockTarget'],
   ['restored', seen({ ...running, isRestored: true, restore: policy('StopTarget') }), 'ownRevisions'],
   ['restored', seen({ ...running, isRestored: true, restore: policy('FailImmediate') }), 'ownRevisions'],
   ['restored', seen({ ...running, isRestored: true, isLate: true }), 'ownRevisions'],
