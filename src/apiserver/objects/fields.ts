@@ -84,9 +84,19 @@ export function checkFields(
   throw cannotBeHandled(type, `${first.field}: ${first.message}`);
 }
 
-/** Without those that were there before. */
+/** Without those that were there before, each once, also when elements of lists have other places now. */
 export function newErrors(errors: readonly FieldError[], before: readonly FieldError[]): FieldError[] {
-  const isKnown = ({ field, message }: FieldError) =>
-    before.some((known) => known.field === field && known.message === message);
-  return errors.filter((error) => !isKnown(error));
+  const exact = ({ field, message }: FieldError) => JSON.stringify([field, message]);
+  const anywhere = (error: FieldError) => exact(error).replace(/\[\d+\]/g, '[*]');
+  return without(without(errors, before, exact), without(before, errors, exact), anywhere);
+}
+
+function without(errors: readonly FieldError[], taken: readonly FieldError[], keyOf: (error: FieldError) => string) {
+  const left = new Map<string, number>();
+  for (const error of taken) left.set(keyOf(error), (left.get(keyOf(error)) ?? 0) + 1);
+  return errors.filter((error) => {
+    const count = left.get(keyOf(error)) ?? 0;
+    left.set(keyOf(error), count - 1);
+    return count <= 0;
+  });
 }

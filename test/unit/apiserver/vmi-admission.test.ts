@@ -194,6 +194,20 @@ describe('what a user may change on a VMI', () => {
     assert.deepEqual(vmiAdmission.validate?.(next, context({ old, privileged: true })), []);
   });
 
+  test('nor anything else of it when it breaks a rule that is younger than it', () => {
+    const cluster = clusterDefaultsWith({ bridgeOnPodNetwork: false });
+    const next = structuredClone(old);
+    next.spec.hostname = 'other';
+    next.metadata.labels = { 'kubevirt.io/nodeName': 'other' };
+    const fields = (object: ApiObject) =>
+      (vmiAdmission.validate?.(object, context({ old, cluster })) ?? []).map(({ field }) => field);
+    const fault = 'spec.domain.devices.interfaces[0].name';
+    assert.deepEqual(fields(old), [fault]);
+    assert.deepEqual(fields(next), [fault, 'spec']);
+    assert.deepEqual(fields({ ...next, spec: old.spec }), [fault, 'metadata.labels[kubevirt.io/nodeName]']);
+    assert.deepEqual(fields({ ...next, spec: 'none' }), ['spec', 'spec']);
+  });
+
   test('not the status: it stays without a word, as upstream', () => {
     const next: ApiObject = { ...structuredClone(old), status: { phase: 'Running' } };
     vmiAdmission.fill?.(next, context({ old }));
