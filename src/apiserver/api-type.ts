@@ -56,7 +56,7 @@ export interface ClusterDefaults {
   readonly networkBinding: 'bridge' | 'masquerade';
   /** `permitBridgeInterfaceOnPodNetwork`. */
   readonly bridgeOnPodNetwork: boolean;
-  /** Machine types that new VMs may have; a `*` at the end stands for anything. */
+  /** Machine types that new VMs may have, as patterns for file names. */
   readonly emulatedMachines: (architecture: string) => readonly string[];
   readonly gates: Pick<Gates, 'PasstBinding' | 'PortRangesSpec' | 'VSOCK'>;
   readonly cpuModel: string | undefined;

@@ -30,7 +30,9 @@ export function checkCloudInit(volume: JsonObject, field: string): FieldError[] 
 }
 
 function checkData(seed: JsonObject, { member, secret, word, source, advice }: (typeof kinds)[number], path: string) {
-  const [plain = '', encoded = ''] = [textAt(seed, member), textAt(seed, `${member}Base64`)];
+  const plain = textAt(seed, member) ?? '';
+  // Ends of lines count for nothing in base64, as Go reads it: `base64` writes 76 columns.
+  const encoded = (textAt(seed, `${member}Base64`) ?? '').replace(/[\r\n]/g, '');
   const given = [textAt(seed, secret, 'name'), plain, encoded].filter(Boolean).length;
   const errors: FieldError[] = [];
   const isBase64 = encoded.length % 4 === 0 && /^[A-Za-z0-9+/]*={0,2}$/.test(encoded);

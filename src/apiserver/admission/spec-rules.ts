@@ -1,3 +1,4 @@
+import { parseQuantity } from '../../api/index.ts';
 import type { ClusterDefaults } from '../api-type.ts';
 import { duplicateField, type FieldError } from '../errors.ts';
 import type { JsonObject } from '../object.ts';
@@ -29,4 +30,9 @@ export function duplicates(items: readonly JsonObject[], field: string): FieldEr
 /** A switch without a word is on, as KubeVirt's webhook reads `enabled`. */
 export function isSwitchedOn(state: unknown): boolean {
   return typeof state === 'object' && state !== null && (state as JsonObject).enabled !== false;
+}
+
+/** Of a quantity; undefined when there is none. */
+export function amountOf(value: unknown): number | undefined {
+  return typeof value === 'string' || typeof value === 'number' ? parseQuantity(value) : undefined;
 }

@@ -1,5 +1,5 @@
 import { fillRoom, parseQuantity, type VmiSpec } from '../../api/index.ts';
-import { isRecord } from '../../base/index.ts';
+import { isRecord, sameJson } from '../../base/index.ts';
 import type { AdmissionContext } from '../api-type.ts';
 import { at, ensureObject, type JsonObject, objectsAt, textAt } from '../object.ts';
 import { fillHyperv } from './hyperv.ts';
@@ -21,7 +21,7 @@ export function fillVmiSpec(spec: JsonObject, oldSpec: unknown, context: Admissi
   if (!machine.type && machineType) machine.type = machineType;
   fillCpu(domain, architecture, context);
   fillMemory(domain);
-  fillHyperv(domain);
+  if (oldSpec === undefined || isHypervWritten(domain, oldSpec)) fillHyperv(domain);
   const firmware = ensureObject(domain, 'firmware');
   firmware.uuid ??= textAt(oldSpec, 'domain', 'firmware', 'uuid') ?? context.randomUuid();
   if (architecture === 'arm64') firmware.bootloader ??= { efi: { secureBoot: false } };
@@ -43,6 +43,15 @@ function fillCpu(domain: JsonObject, architecture: string, { cluster }: Admissio
     cpu.threads = 1;
   }
   if (!cpu.model) cpu.model = cluster.cpuModel ?? (architecture === 'arm64' ? 'host-passthrough' : 'host-model');
+}
+
+/** A write that says the same of it, such as one of the status, changes no guest that was made before there was this filling. */
+function isHypervWritten(domain: JsonObject, oldSpec: unknown): boolean {
+  const written = [
+    ['features', 'hyperv'],
+    ['cpu', 'features'],
+  ];
+  return written.some((path) => !sameJson(at(domain, ...path), at(oldSpec, 'domain', ...path)));
 }
 
 function fillMemory(domain: JsonObject): void {

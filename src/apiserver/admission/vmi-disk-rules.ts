@@ -3,7 +3,7 @@ import { isRecord } from '../../base/index.ts';
 import { type FieldError, invalidField, refusedField } from '../errors.ts';
 import { at, type JsonObject, numberAt, objectsAt, textAt } from '../object.ts';
 import { checkCloudInit } from './cloud-init-rules.ts';
-import { duplicates, presentMembers, type SpecRules } from './spec-rules.ts';
+import { amountOf, duplicates, presentMembers, type SpecRules } from './spec-rules.ts';
 import { pciPattern } from './vmi-network-rules.ts';
 
 const atMostOne = { serviceAccount: 'serviceAccount', downwardMetrics: 'downwardMetric', memoryDump: 'memory dump' };
@@ -29,7 +29,8 @@ export function checkVolumes({ spec, field }: SpecRules): FieldError[] {
 function checkSource(volume: JsonObject, path: string): FieldError[] {
   const { hostDisk } = volume;
   const found: FieldError[] = [];
-  if (isRecord(hostDisk) && hostDisk.type === 'Disk' && hostDisk.capacity !== undefined) {
+  // Go's clients always send a capacity: 0 is none.
+  if (isRecord(hostDisk) && hostDisk.type === 'Disk' && amountOf(hostDisk.capacity)) {
     const where = `${path}.hostDisk.capacity`;
     const words = `${where} is allowed to pass only with ${path}.hostDisk.type equal to 'DiskOrCreate'`;
     found.push(refusedField(where, words));
@@ -65,7 +66,7 @@ export function checkPath(text: string, field: string): FieldError[] {
 }
 
 /** What KubeVirt's webhook says of disks (upstream: pkg/storage/admitters/disks.go, and validateBootOrder). */
-export function checkDisks({ spec, field }: SpecRules): FieldError[] {
+export function checkDisks({ spec, field, isWhole }: SpecRules): FieldError[] {
   const list = `${field}.domain.devices.disks`;
   const disks = objectsAt(spec, 'domain', 'devices', 'disks');
   const volumes = new Map(objectsAt(spec, 'volumes').map((volume) => [volume.name, volume]));
@@ -83,7 +84,7 @@ export function checkDisks({ spec, field }: SpecRules): FieldError[] {
     return [
       ...found,
       ...(volume ? checkUse(disk, volume, own) : []),
-      ...checkBus(disk, target, own),
+      ...checkBus(disk, target, own, isWhole),
       ...checkSerial(disk, own),
       ...checkBlockSize(disk, target, own),
     ];
@@ -108,7 +109,7 @@ function checkUse(disk: JsonObject, volume: JsonObject, field: string): FieldErr
   return [refusedField(where, `DownwardMetrics volume must be mapped to virtio bus, but ${where} is set to ${bus}`)];
 }
 
-function checkBus(disk: JsonObject, target: string, field: string): FieldError[] {
+function checkBus(disk: JsonObject, target: string, field: string, isWhole: boolean): FieldError[] {
   const bus = textAt(disk, target, 'bus') ?? '';
   const pciAddress = textAt(disk, 'disk', 'pciAddress') ?? '';
   const found: FieldError[] = [];
@@ -120,7 +121,9 @@ function checkBus(disk: JsonObject, target: string, field: string): FieldError[]
   if (disk.dedicatedIOThread === true && bus !== '' && bus !== 'virtio') {
     refuse('', `IOThreads are not supported for disks on a ${bus} bus`);
   }
-  if (pciAddress !== '' && bus !== 'virtio') {
+  // A preference may still say which bus.
+  const mayBeVirtio = bus === 'virtio' || (bus === '' && !isWhole);
+  if (pciAddress !== '' && !mayBeVirtio) {
     refuse('.pciAddress', `disk ${field}.name - setting a PCI address is only possible with bus type virtio.`);
   }
   if (pciAddress !== '' && !pciPattern.test(pciAddress)) {

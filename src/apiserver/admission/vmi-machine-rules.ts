@@ -1,6 +1,7 @@
 import { isRecord } from '../../base/index.ts';
 import { type FieldError, refusedField } from '../errors.ts';
 import { at, type JsonObject, objectsAt, textAt } from '../object.ts';
+import { matchesPattern } from './file-pattern.ts';
 import { hypervNeeds } from './hyperv.ts';
 import { isSwitchedOn, type SpecRules } from './spec-rules.ts';
 import { checkPath } from './vmi-disk-rules.ts';
@@ -78,7 +79,7 @@ function checkMachineType({ spec, field, cluster }: SpecRules): FieldError[] {
   const type = textAt(spec, 'domain', 'machine', 'type');
   if (!type) return [];
   const allowed = cluster.emulatedMachines(textAt(spec, 'architecture') ?? cluster.architecture);
-  const isAllowed = allowed.some((each) => (each.endsWith('*') ? type.startsWith(each.slice(0, -1)) : type === each));
+  const isAllowed = allowed.some((pattern) => matchesPattern(pattern, type));
   if (isAllowed) return [];
   const path = `${field}.domain.machine.type`;
   return [refusedField(path, `${path} is not supported: ${type} (allowed values: [${allowed.join(' ')}])`)];
@@ -103,7 +104,7 @@ function checkHyperv({ spec, field }: SpecRules): FieldError[] {
 
 const videoTypes = ['vga', 'cirrus', 'virtio', 'ramfb', 'bochs'];
 
-function checkDisplay({ spec, field, cluster }: SpecRules): FieldError[] {
+function checkDisplay({ spec, field, cluster, isWhole }: SpecRules): FieldError[] {
   const devices = at(spec, 'domain', 'devices');
   const video = at(devices, 'video');
   if (!isRecord(video)) return [];
@@ -114,7 +115,8 @@ function checkDisplay({ spec, field, cluster }: SpecRules): FieldError[] {
   }
   const isPc = (textAt(spec, 'architecture') ?? cluster.architecture) === 'amd64';
   const type = textAt(video, 'type') ?? '';
-  if (isPc && !videoTypes.includes(type)) {
+  const mayFollow = type === '' && !isWhole;
+  if (isPc && !mayFollow && !videoTypes.includes(type)) {
     const words = `video model '${type}' is not supported on amd64 architecture`;
     found.push({
       ...refusedField(`${field}.domain.devices.video.type`, words),

@@ -6,7 +6,7 @@ import { at, type JsonObject, objectsAt, textAt } from '../object.ts';
 import { duplicates, presentMembers, type SpecRules } from './spec-rules.ts';
 
 /** What KubeVirt's webhook says of networks and interfaces (upstream: pkg/network/admitter). */
-export function checkInterfaces({ spec, field, cluster }: SpecRules): FieldError[] {
+export function checkInterfaces({ spec, field, cluster, isWhole }: SpecRules): FieldError[] {
   const path = `${field}.domain.devices.interfaces`;
   const interfaces = objectsAt(spec, 'domain', 'devices', 'interfaces');
   const networks = objectsAt(spec, 'networks');
@@ -26,7 +26,7 @@ export function checkInterfaces({ spec, field, cluster }: SpecRules): FieldError
     const own = { item, network, path: `${path}[${index}]` };
     return [
       ...checkName(own),
-      ...checkBinding(own, cluster),
+      ...checkBinding(own, cluster, isWhole),
       ...checkState(own),
       ...checkDevice(own),
       ...checkPorts(own),
@@ -94,14 +94,16 @@ const discontinued = {
 /** Of the bridge that masquerade has in the pod. */
 const reservedMac = '02:00:00:00:00:00';
 
-function checkBinding({ item, network, path }: OneInterface, cluster: ClusterDefaults): FieldError[] {
+function checkBinding({ item, network, path }: OneInterface, cluster: ClusterDefaults, isWhole: boolean): FieldError[] {
   const has = (name: string) => isRecord(item[name]);
   const gone = Object.entries(discontinued).filter(([name]) => has(name));
   if (gone.length > 0) {
     return gone.map(([name, what]) => refusedField(`${path}.${name}`, `${what} has been discontinued since v1.3`));
   }
   const found: FieldError[] = [];
-  if (bindings.filter(has).length !== 1) {
+  const given = bindings.filter(has).length;
+  // A preference may still give one.
+  if (given > 1 || (given === 0 && isWhole)) {
     const words = `logical ${item.name} interface must have exactly one binding method or binding plugin`;
     found.push(refusedField(path, words));
   }
@@ -157,7 +159,9 @@ function isPortName(name: string): boolean {
   return isWord && !name.includes('--') && !name.startsWith('-') && !name.endsWith('-');
 }
 
-function checkPorts({ item, path }: OneInterface): FieldError[] {
+/** Elsewhere they say nothing. */
+function checkPorts({ item, network, path }: OneInterface): FieldError[] {
+  if (!isRecord(network?.pod)) return [];
   const seen = new Set<string>();
   return objectsAt(item, 'ports').flatMap((port, index) => {
     const name = textAt(port, 'name') ?? '';

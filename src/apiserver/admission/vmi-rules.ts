@@ -1,9 +1,8 @@
-import { parseQuantity } from '../../api/index.ts';
 import { duplicateField, type FieldError, invalidField, requiredField } from '../errors.ts';
 import { at, type JsonObject, objectsAt, textAt } from '../object.ts';
 import { nameProblem } from './metadata.ts';
 import { checkProbes } from './probe-rules.ts';
-import type { SpecRules } from './spec-rules.ts';
+import { amountOf, type SpecRules } from './spec-rules.ts';
 import { checkAccess } from './vmi-access-rules.ts';
 import { checkClock } from './vmi-clock.ts';
 import { checkCpu, checkGuestMemory } from './vmi-cpu-rules.ts';
@@ -61,10 +60,6 @@ function checkAmounts(spec: JsonObject, field: string): FieldError[] {
     return [invalidField(`${field}.volumes[${index}].emptyDisk.capacity`, capacity, 'must be more than 0')];
   });
   return [...none, ...above, ...disks];
-}
-
-function amountOf(value: unknown): number | undefined {
-  return typeof value === 'string' || typeof value === 'number' ? parseQuantity(value) : undefined;
 }
 
 /** Names that become host names, files, and parts of pods. */

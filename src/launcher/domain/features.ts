@@ -136,7 +136,8 @@ export function clockElement(vmi: VirtualMachineInstance): XmlContent | undefine
 }
 
 function clockOffset(clock: { utc?: { offsetSeconds?: number }; timezone?: string }): XmlContent {
-  if (clock.timezone) return { '@offset': 'timezone', '@timezone': clock.timezone };
+  // As upstream, utc wins.
+  if (!clock.utc && clock.timezone) return { '@offset': 'timezone', '@timezone': clock.timezone };
   if (!clock.utc) return { '@offset': 'utc' };
   const seconds = clock.utc.offsetSeconds;
   if (seconds === undefined) return { '@offset': 'utc', '@adjustment': 'reset' };

@@ -361,6 +361,9 @@ export const goldenCases: readonly GoldenCase[] = [
       },
     }),
   ),
-  golden('clock-offset', vmiWith({ devices: lean, clock: { utc: { offsetSeconds: 3600 } } })),
+  golden(
+    'clock-offset',
+    vmiWith({ devices: lean, clock: { utc: { offsetSeconds: 3600 }, timezone: 'Europe/Vienna' } }),
+  ),
   golden('clock-timezone', vmiWith({ devices: lean, clock: { timezone: 'Europe/Vienna' } })),
 ];
