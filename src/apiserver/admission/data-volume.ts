@@ -28,7 +28,7 @@ export const dataVolumeAdmission: Admission = {
         ? []
         : [forbiddenField('spec', 'a DataVolume cannot be changed: make another one')];
     if (!isRecord(spec)) return [requiredField('spec')];
-    return [...validateSources(spec), ...validateSize(spec), ...validateUnsupported(spec)];
+    return [...validateSources(spec), ...validateClaim(spec), ...validateUnsupported(spec)];
   },
 };
 
@@ -103,7 +103,7 @@ function validateChecksum(checksum: unknown, field: string): FieldError[] {
   return [invalidField(field, checksum, 'must be md5:, sha1:, sha256: or sha512: and the digits')];
 }
 
-function validateSize(spec: JsonObject): FieldError[] {
+function validateClaim(spec: JsonObject): FieldError[] {
   const { pvc, storage } = spec;
   if (isRecord(pvc) === isRecord(storage)) {
     return [
@@ -113,11 +113,15 @@ function validateSize(spec: JsonObject): FieldError[] {
     ];
   }
   const name = isRecord(pvc) ? 'pvc' : 'storage';
-  const field = `spec.${name}.resources.requests.storage`;
   const size = at(spec, name, 'resources', 'requests', 'storage');
   // A copy is as large as what it is of.
   const isCopy =
     isRecord(at(spec, 'source', 'pvc')) || isRecord(spec.sourceRef) || isRecord(at(spec, 'source', 'snapshot'));
+  if (isCopy && textAt(spec, name, 'volumeName')) {
+    const why = 'a copy gets a volume of its own, and none that exists is overwritten: leave it out';
+    return [forbiddenField(`spec.${name}.volumeName`, why)];
+  }
+  const field = `spec.${name}.resources.requests.storage`;
   if (size === undefined) return isCopy && name === 'storage' ? [] : [requiredField(field)];
   const bytes = typeof size === 'string' || typeof size === 'number' ? parseQuantity(size) : undefined;
   return bytes !== undefined && bytes > 0 ? [] : [invalidField(field, size, 'must be a size such as 10Gi')];

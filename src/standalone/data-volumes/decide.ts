@@ -2,7 +2,7 @@ import { annotations as known } from '../../api/index.ts';
 import { backoffDelayMs } from '../../base/index.ts';
 import { type Decided, decideBy, type ObjectEvent, ruleTable, type Step } from '../../reconcile/index.ts';
 import { type FillFacts, isFilled, isFinal } from './observe.ts';
-import { annotations, doingOf, doings, sizeOf } from './wish.ts';
+import { annotations, doingOf, doings, sizeOf, volumeNameOf } from './wish.ts';
 
 /** What is done about a DataVolume, or a claim that waits for an upload, besides writing its status. */
 export interface FillStepArgs {
@@ -191,6 +191,15 @@ const table = ruleTable<FillFacts, FillPlan>(
         !claim && sourceBytes === undefined && sizeOf(dataVolume) === undefined,
       plan: () =>
         failed('spec.storage.resources.requests.storage: say how large it is to be, at the least as the snapshot'),
+    },
+    {
+      name: 'copy-into-named-volume',
+      why: 'A copy gets a volume that is made for it: into one that exists nothing is copied.',
+      when: (facts) => !facts.claim && isCopy(facts) && volumeNameOf(facts.dataVolume) !== undefined,
+      plan: ({ dataVolume }) =>
+        failed(
+          `volumeName ${volumeNameOf(dataVolume)}: a copy gets a volume of its own: make the DataVolume without it`,
+        ),
     },
     {
       name: 'claim-wanted',

@@ -122,6 +122,11 @@ export function sizeOf(dataVolume: DataVolume | undefined): unknown {
   return memberAt(askedOf(dataVolume?.spec), 'resources', 'requests', 'storage');
 }
 
+/** Of a volume that exists, which the claim is to have. */
+export function volumeNameOf(dataVolume: DataVolume | undefined): string | undefined {
+  return textOf(memberAt(askedOf(dataVolume?.spec), 'volumeName'));
+}
+
 /** The claim that the DataVolume fills, with what KubeVirt and virtctl read on it. `sizeBytes`: of what is copied, where no size is asked for. */
 export function claimFor(dataVolume: DataVolume, wish: Wish, sizeBytes: number | undefined): PersistentVolumeClaim {
   const { metadata, spec } = dataVolume;

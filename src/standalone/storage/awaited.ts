@@ -19,6 +19,7 @@ export async function awaitedBy(claim: PersistentVolumeClaim, deps: ClaimDeps): 
   if (rule === 'source-awaited') {
     return { kind: 'source', isInUse: source.kind === 'waits' && source.isInUse === true, why };
   }
-  if (rule === 'claim-refused' && source.kind === 'wrong') return { kind: 'refused', why };
+  if (source.kind === 'wrong' && ['claim-refused', 'source-besides-volume'].includes(rule))
+    return { kind: 'refused', why };
   return why === '' ? { kind: 'nothing' } : { kind: 'change', why };
 }

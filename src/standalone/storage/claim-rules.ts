@@ -105,6 +105,12 @@ const table = ruleTable<ClaimFacts, Plan>(
       plan: (facts) => withProtection(facts, { steps: [], requeueAfterMs: lookMs }),
     },
     {
+      name: 'source-besides-volume',
+      why: 'The claim wants a volume by its name, and one that begins with other data.',
+      when: ({ claim, source }) => Boolean(claim?.spec.volumeName) && source.kind === 'wrong',
+      plan: ({ source }) => failed(source.kind === 'wrong' ? source.why : ''),
+    },
+    {
       name: 'volume-missing',
       why: 'The claim wants a volume by its name, which does not exist yet.',
       when: ({ claim, volume }) => Boolean(claim?.spec.volumeName) && volume === undefined,

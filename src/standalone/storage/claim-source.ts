@@ -1,6 +1,6 @@
 import { binaryQuantity, type PersistentVolumeClaim } from '../../api/index.ts';
 import { errorMessage } from '../../base/index.ts';
-import { boundHandle } from './driver.ts';
+import { boundHandle, volumeNameOf } from './driver.ts';
 import { heldProblem } from './in-use.ts';
 import type { ClaimDeps } from './loop.ts';
 import { wantedBytes } from './sizes.ts';
@@ -20,8 +20,9 @@ const snapshotGroup = 'snapshot.storage.k8s.io';
 export async function sourceOf(claim: PersistentVolumeClaim, deps: ClaimDeps): Promise<ClaimSource> {
   const { dataSource, dataSourceRef, volumeName } = claim.spec;
   const source = dataSource ?? dataSourceRef;
-  if (!source || volumeName) return { kind: 'none' };
+  if (!source) return { kind: 'none' };
   const { kind, name } = source;
+  if (volumeName) return namesOther(claim) ? wrong(besidesVolume(kind, name)) : { kind: 'none' };
   const group = source.apiGroup ?? '';
   if (dataSourceRef?.namespace)
     return wrong(`spec.dataSourceRef.namespace: ${kind} ${name} has to be in the claim's namespace`);
@@ -32,6 +33,15 @@ export async function sourceOf(claim: PersistentVolumeClaim, deps: ClaimDeps): P
     `spec.dataSource: nothing here fills a claim from a ${kind}: use a VolumeSnapshot or a PersistentVolumeClaim`,
   );
 }
+
+/** A volume that was not made for it, without being bound to it: one that is made is named before the status says so. */
+function namesOther(claim: PersistentVolumeClaim): boolean {
+  const wasBound = claim.status?.phase === 'Bound' || claim.status?.phase === 'Lost';
+  return !wasBound && claim.spec.volumeName !== volumeNameOf(claim);
+}
+
+const besidesVolume = (kind: string, name: string) =>
+  `spec.volumeName: a copy of ${kind} ${name} gets a volume of its own, and none that exists is overwritten: leave spec.volumeName or spec.dataSource out`;
 
 const wrong = (why: string): ClaimSource => ({ kind: 'wrong', why });
 const waits = (why: string): ClaimSource => ({ kind: 'waits', why });

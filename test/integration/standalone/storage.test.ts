@@ -247,6 +247,12 @@ describe('storage of the standalone node', { skip: needsRoot }, () => {
       /nothing here fills a claim from a Book/,
     ],
     [
+      'a source besides a volume',
+      { volumeName: 'nowhere', dataSource: { kind: 'PersistentVolumeClaim', name: 'b' } },
+      '1Mi',
+      /spec\.volumeName: a copy of PersistentVolumeClaim b gets a volume of its own/,
+    ],
+    [
       'a source that does not exist',
       { dataSource: { kind: 'PersistentVolumeClaim', name: 'b' } },
       '1Mi',

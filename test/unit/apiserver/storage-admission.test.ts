@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
   claimAdmission,
+  dataVolumeAdmission,
   snapshotAdmission,
   snapshotClassAdmission,
   snapshotContentAdmission,
@@ -32,7 +33,28 @@ const volume = {
 };
 const snapshotRef = { name: 's', namespace: 'n' };
 
+const named = { ...size, volumeName: 'kept' };
+const origin = { namespace: 'n', name: 'origin' };
+
 const wrong: readonly [string, Admission, object, RegExp][] = [
+  [
+    'a copy of a claim in a volume that exists',
+    dataVolumeAdmission,
+    { spec: { source: { pvc: origin }, pvc: named } },
+    /^spec\.pvc\.volumeName: Forbidden: a copy gets a volume of its own/,
+  ],
+  [
+    'a copy of a snapshot in a volume that exists',
+    dataVolumeAdmission,
+    { spec: { source: { snapshot: origin }, storage: named } },
+    /^spec\.storage\.volumeName: Forbidden/,
+  ],
+  [
+    'a copy of a DataSource in a volume that exists',
+    dataVolumeAdmission,
+    { spec: { sourceRef: { kind: 'DataSource', name: 'd' }, storage: named } },
+    /^spec\.storage\.volumeName: Forbidden/,
+  ],
   ['a claim without a spec', claimAdmission, {}, /spec\.resources: Required/],
   [
     'a claim without a size',

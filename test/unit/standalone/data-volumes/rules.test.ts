@@ -91,6 +91,14 @@ const cases: Readonly<Record<string, readonly [Partial<FillFacts>, readonly stri
     [],
     'Failed',
   ],
+  'copy-into-named-volume': [
+    {
+      dataVolume: { ...dataVolume, spec: { pvc: { resources: { requests: { storage: '1Gi' } }, volumeName: 'kept' } } },
+      ...{ claim: undefined, wish: clone },
+    },
+    [],
+    'Failed',
+  ],
   'claim-wanted': [{ claim: undefined }, ['createClaim'], 'Pending'],
   'claim-of-others': [{ claim: { ...claim, metadata: { name: 'disk', namespace: 'default' } } }, [], 'Pending'],
   filled: [{ claim: withMarks({ 'cdi.kubevirt.io/storage.pod.phase': 'Succeeded' }) }, ['forget'], 'Succeeded'],

@@ -4,6 +4,8 @@ import type { PersistentVolume, PersistentVolumeClaim, StorageClass } from '../.
 import { driver } from '../../../../src/standalone/index.ts';
 import type { ClaimFacts } from '../../../../src/standalone/storage/claim-facts.ts';
 import { claimRules, decideClaim } from '../../../../src/standalone/storage/claim-rules.ts';
+import { sourceOf } from '../../../../src/standalone/storage/claim-source.ts';
+import type { ClaimDeps } from '../../../../src/standalone/storage/loop.ts';
 
 type Change = Partial<Omit<PersistentVolumeClaim, 'spec' | 'metadata'>> & {
   readonly spec?: Partial<PersistentVolumeClaim['spec']>;
@@ -98,6 +100,12 @@ const rows: readonly [Partial<ClaimFacts>, string, string, string?][] = [
   [{ claim: bound, volume: volumeWith({ capacity: { storage: '512Mi' } }) }, 'claim-grows', 'grow'],
   [{ claim: bound, volume }, 'claim-bound', ''],
   [{ claim: { ...bound, metadata: { ...bound.metadata, finalizers: [] } }, volume }, 'claim-bound', 'protect'],
+  [
+    { claim: claimWith({ spec: { volumeName: 'x' } }), volume, source: { kind: 'wrong', why: 'w' } },
+    'source-besides-volume',
+    '',
+    'ProvisioningFailed',
+  ],
   [{ claim: claimWith({ spec: { volumeName: 'x' } }) }, 'volume-missing', '', 'FailedBinding'],
   [
     { volume: volumeWith({ claimRef: { namespace: 'default', name: 'data', uid: 'u2' } }) },
@@ -165,3 +173,16 @@ test('every rule has a row', () => {
     [],
   );
 });
+
+const dataSource = { kind: 'PersistentVolumeClaim', name: 'origin' };
+for (const [title, volumeName, phase, kind] of [
+  ['that exists', 'kept', 'Pending', 'wrong'],
+  ['that it is bound to', 'kept', 'Bound', 'none'],
+  ['that it was bound to, and whose data is gone', 'kept', 'Lost', 'none'],
+  ['that was made for it, before its status says so', 'pvc-u1', 'Pending', 'none'],
+] as const) {
+  test(`a copy with the name of a volume ${title}: ${kind}`, async () => {
+    const claim = claimWith({ spec: { dataSource, volumeName }, status: { phase } });
+    assert.equal((await sourceOf(claim, {} as ClaimDeps)).kind, kind);
+  });
+}
