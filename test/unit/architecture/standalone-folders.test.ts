@@ -16,5 +16,13 @@ checkFolderRules({
     cli: ['agent-api', 'disk-images', 'page', 'pod-network', 'pod-runner', 'supervisor'],
   },
   /** Errors, files and directories of the node, its key for guests, processes and their ports. */
-  shared: ['errors.ts', 'files.ts', 'paths.ts', 'process-identity.ts', 'socket-tables.ts', 'ssh-key.ts', 'state-dir.ts'],
+  shared: [
+    'errors.ts',
+    'files.ts',
+    'paths.ts',
+    'process-identity.ts',
+    'socket-tables.ts',
+    'ssh-key.ts',
+    'state-dir.ts',
+  ],
 });
