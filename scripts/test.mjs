@@ -11,11 +11,11 @@ import { kubeApiserverAssets, kubectlFolder, whyNoKubeApiserver } from './kube-a
 import { kubeletParts, whyNoKubelet } from './kubelet-parts.mjs';
 import { runTestFiles } from './run-test-files.mjs';
 import { trySetUp } from './setup.mjs';
+import { folderOfRun } from './test-folder.mjs';
 import { isAlone, longestFirst, machineOfOwn, whyNoMachineOfOwn } from './test-machines.mjs';
 import { upstreamParts, whyNoUpstream } from './upstream-parts.mjs';
 
-// Of this run alone: two runs side by side must not pull each other's bundles away.
-const outDir = `.build/test/${process.pid}`;
+const outDir = folderOfRun('.build/test');
 /**
  * Files of suites that are `apart` have a machine of their own each, where that is possible; else one runs at a time. A suite that runs `behind`
  * has the processor when those after it leave it idle: it only computes, and they wait half of the time.
@@ -206,7 +206,7 @@ async function runOnMachines(name) {
 }
 
 process.env.TEST_PROGRAMS = path.resolve(outDir, 'programs');
-mkdirSync(process.env.TEST_PROGRAMS, { recursive: true });
+mkdirSync(process.env.TEST_PROGRAMS);
 if (wanted.has('check')) {
   step('format and lint', 'node_modules/.bin/biome', ['check', '.']);
   step('types', 'node_modules/.bin/tsc', []);
