@@ -146,11 +146,12 @@ spec: {containers: [{name: c, image: ${image}, env: [{name: A, value: "1"}]}]}
 
   test('get -w prints changes as they come', async () => {
     const child = kubectl.spawn(['get', 'vmi', '-w', '--no-headers', '--field-selector', 'metadata.name=watched']);
-    const lines: string[] = [];
+    // A piece may end within a line.
+    let printed = '';
     const enough = new Promise<void>((resolve) => {
       child.stdout?.setEncoding('utf8').on('data', (text: string) => {
-        lines.push(...text.trim().split('\n'));
-        if (lines.some((line) => line.includes('Running'))) resolve();
+        printed += text;
+        if (/Running.*\n/.test(printed)) resolve();
       });
     });
     try {
@@ -162,6 +163,7 @@ spec: {containers: [{name: c, image: ${image}, env: [{name: A, value: "1"}]}]}
       child.kill();
       await once(child, 'close');
     }
+    const lines = printed.trim().split('\n');
     const phases = lines.map((line) => line.split(/\s+/)[2]).filter((word) => word);
     assert.deepEqual([...new Set(phases)], ['Pending', 'Running']);
   });
