@@ -7,6 +7,7 @@ import {
   mkdirSync,
   mkdtempSync,
   readdirSync,
+  readFileSync,
   realpathSync,
   renameSync,
   rmSync,
@@ -33,6 +34,8 @@ const data = ['/usr/share/qemu', '/usr/share/seabios', '/usr/share/libvirt', '/u
 const passwd = 'root:x:0:0::/root:/bin/sh\nqemu:x:107:107::/:/bin/sh\n';
 const group = 'root:x:0:\nqemu:x:107:\n';
 
+/** Where the monitor looks for it. */
+const node = '/usr/bin/node';
 const monitorShell = '/usr/libexec/busybox-monitor';
 /** For what has no capability at all. */
 const plainShell = '/usr/libexec/busybox';
@@ -43,7 +46,7 @@ const plainShell = '/usr/libexec/busybox';
  * capability is dropped the kernel refuses to run them.
  */
 function mayServeDhcp(root) {
-  for (const file of [monitorShell, process.execPath]) {
+  for (const file of [monitorShell, node]) {
     execFileSync('setcap', ['cap_net_bind_service=+ep', path.join(root, file)]);
   }
 }
@@ -83,21 +86,6 @@ function copy(root, file, as = file) {
   cpSync(realpathSync(file), target, { recursive: true, dereference: true });
 }
 
-/**
- * The first process of a pod inherits QEMU and has to wait for its end: while one is a zombie, libvirt takes it for alive and
- * gives it half a minute.
- */
-const asFirstProcess = (command) => `#!${monitorShell} sh
-${command} &
-child=$!
-trap 'kill -TERM $child' TERM INT HUP
-while :; do
-  wait $child
-  code=$?
-  kill -0 $child 2>/dev/null || exit $code
-done
-`;
-
 /** The log container's program: the first process of its namespaces hears no signal that it does not ask for. */
 const tail = `#!${plainShell} sh
 trap 'exit 0' TERM INT
@@ -108,7 +96,7 @@ wait
 
 /** By it a kubelet asks the guest agent. As the launcher's: node has a capability that only such a shell passes on. */
 const probe = `#!${monitorShell} sh
-exec ${process.execPath} /usr/lib/virt-probe.mjs "$@"
+exec ${node} /usr/lib/virt-probe.mjs "$@"
 `;
 
 /** Into an empty folder: one /usr, as Debian has it. */
@@ -118,15 +106,21 @@ export async function makeLauncherRoot(root) {
     symlinkSync(`usr/${name}`, path.join(root, name));
   }
   const linked = [process.execPath, ...programs.filter(existsSync), ...modules.filter(existsSync).flatMap(filesBelow)];
-  for (const file of new Set([...linked, ...linkedWith(linked), ...data.filter(existsSync)])) copy(root, file);
+  for (const file of new Set([...linked, ...linkedWith(linked), ...data.filter(existsSync)])) {
+    copy(root, file, file === process.execPath ? node : file);
+  }
   for (const name of ['virt-launcher', 'virt-probe']) await bundleProgram(name, path.join(root, `usr/lib/${name}.mjs`));
   for (const name of ['koffi', `@koromix/koffi-linux-${process.arch}`]) {
     cpSync(path.join('node_modules', name), path.join(root, 'usr/lib/node_modules', name), { recursive: true });
   }
-  const monitor = asFirstProcess(`${process.execPath} /usr/lib/virt-launcher.mjs "$@"`);
+  const monitor = readFileSync('image/launcher/virt-launcher-monitor', 'utf8').replace(
+    '#!/bin/sh',
+    `#!${monitorShell} sh`,
+  );
   writeFileSync(path.join(root, 'usr/bin/virt-launcher-monitor'), monitor, { mode: 0o755 });
   mkdirSync(path.join(root, 'usr/libexec'), { recursive: true });
   for (const shell of [monitorShell, plainShell]) copy(root, '/bin/busybox', shell);
+  for (const name of ['sleep', 'rm', 'tail', 'date']) symlinkSync(plainShell, path.join(root, 'usr/bin', name));
   writeFileSync(path.join(root, 'usr/bin/virt-tail'), tail, { mode: 0o755 });
   writeFileSync(path.join(root, 'usr/bin/virt-probe'), probe, { mode: 0o755 });
   buildContainerDisk();

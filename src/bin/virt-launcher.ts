@@ -1,4 +1,5 @@
 #!/usr/bin/env node
+import { writeFileSync } from 'node:fs';
 import process from 'node:process';
 import { createLogger, errorMessage } from '../base/index.ts';
 import {
@@ -13,7 +14,9 @@ import {
 /** What upstream's panics end with. */
 const failed = 2;
 const exitLimitMs = 2000;
-/** For upstream's virt-launcher-monitor, which takes it away; here there is none in between. */
+/** The kubelet puts it into the pod's status. There is one in a cluster's pods only. */
+const messageFile = '/dev/termination-log';
+/** For the monitor, which takes it away; the standalone node has none in between. */
 const monitorFlag = '--keep-after-failure';
 
 function readFlags(): LauncherOptions | undefined {
@@ -24,9 +27,19 @@ function readFlags(): LauncherOptions | undefined {
     process.stdout.write(parsed.text);
   } catch (error) {
     process.stderr.write(`${errorMessage(error)}\n${launcherUsage()}`);
-    process.exitCode = failed;
+    fail(error);
   }
   return undefined;
+}
+
+function fail(error: unknown): void {
+  process.exitCode = failed;
+  try {
+    // As many bytes as the kubelet reads of it.
+    writeFileSync(messageFile, `${errorMessage(error)}\n`.slice(0, 4096), { flag: 'r+' });
+  } catch {
+    // The log has it.
+  }
 }
 
 async function main(flags: LauncherOptions): Promise<void> {
@@ -48,7 +61,7 @@ async function main(flags: LauncherOptions): Promise<void> {
   } catch (error) {
     const code = error instanceof LauncherError ? error.code : undefined;
     log.error({ code, err: errorMessage(error) }, 'virt-launcher failed');
-    process.exitCode = failed;
+    fail(error);
   }
   // Nothing is left that would keep the process; should something hang all the same, the pod must not wait for it.
   setTimeout(() => process.exit(), exitLimitMs).unref();
