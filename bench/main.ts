@@ -11,6 +11,7 @@ import { burstBench } from './burst-bench.ts';
 import { consoleBench } from './console-bench.ts';
 import { comparison, type Figure, table, withSpread } from './figures.ts';
 import { idleBench } from './idle-bench.ts';
+import { launcherBench } from './launcher-bench.ts';
 import { migrationBench } from './migration-bench.ts';
 import { migrationGap } from './migration-gap.ts';
 import { migrationKills } from './migration-kills.ts';
@@ -25,7 +26,7 @@ import { startsBench } from './starts-bench.ts';
 import { thereAndBack } from './there-and-back.ts';
 import type { VmiNetwork } from './vmis.ts';
 
-/** npm run bench -- [agent] [boot] [burst] [console] [idle] [migration] [migration-gap] [migrations-at-once] [scrape] [soak] [starts] [there-and-back] [options]; see docs/bench.md. Options of the command line are read here only. */
+/** npm run bench -- [agent] [boot] [burst] [console] [idle] [launcher] [migration] [migration-gap] [migrations-at-once] [scrape] [soak] [starts] [there-and-back] [options]; see docs/bench.md. Options of the command line are read here only. */
 
 const benches = [
   'agent',
@@ -33,6 +34,7 @@ const benches = [
   'burst',
   'console',
   'idle',
+  'launcher',
   'migration',
   'migration-gap',
   'migrations-at-once',
@@ -76,6 +78,8 @@ const { values, positionals } = parseArgs({
     'loop-seconds': { type: 'string', default: '0' },
     losses: { type: 'string' },
     'post-copy': { type: 'boolean', default: false },
+    launchers: { type: 'string', default: '20' },
+    'node-flags': { type: 'string' },
     guests: { type: 'string', default: '200' },
     moves: { type: 'string', default: '50' },
     only: { type: 'string', multiple: true },
@@ -207,6 +211,14 @@ async function idle(): Promise<unknown> {
   };
 }
 
+async function launcher(): Promise<unknown> {
+  const counts = { runs: wholeNumber('runs', 1), vms: wholeNumber('launchers', 1) };
+  const flags = values['node-flags']?.split(' ').filter((flag) => flag !== '');
+  const figures = await launcherBench({ ...counts, ...(flags && { flags }), say });
+  console.log(`\n${table(figures)}\n`);
+  return withSpread(figures);
+}
+
 async function migration(): Promise<unknown> {
   const kills = wholeNumber('kills', 0);
   if (kills > 0) return killsOf(kills);
@@ -306,6 +318,7 @@ const run: Readonly<Record<BenchName, () => Promise<unknown>>> = {
   burst,
   console: consoles,
   idle,
+  launcher,
   migration,
   'migration-gap': gap,
   'migrations-at-once': migrationsAtOnce,
