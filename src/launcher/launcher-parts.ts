@@ -29,6 +29,7 @@ import {
   type SyncDeps,
   VmiSync,
 } from './lifecycle/index.ts';
+import { MemoryDump } from './memory-dump/index.ts';
 import { LiveMigration } from './migration/index.ts';
 import { NicSync, type PodNetwork, unreachablePorts } from './network/index.ts';
 import { DomainNotifier, NotifyClient, watchPipe } from './notify/index.ts';
@@ -88,6 +89,7 @@ export class LauncherParts {
   readonly #reader: DomainReader;
   readonly #lock: DomainLock;
   readonly #migration: LiveMigration;
+  readonly #dump: MemoryDump;
   #stopPipeWatch: (() => void) | undefined;
 
   constructor(options: PartsOptions, deps: PartsDeps) {
@@ -121,6 +123,7 @@ export class LauncherParts {
       { ...shared, findMedia: deps.findMedia, onMediumChange: () => this.#events.factsChanged() },
     );
     const syncDisks: SyncDeps['syncDisks'] = (domain, vmi, converter) => disks.sync(domain, vmi, converter);
+    this.#dump = new MemoryDump({ ...named, hotplugDir: paths.disks.hotplugDiskDir }, shared);
     const nics = new NicSync({ ...shared, network: deps.network });
     const syncNetwork: SyncDeps['syncNetwork'] = (domain, vmi, converter) => nics.sync(domain, vmi, converter);
     const onStarted = (vmi: VirtualMachineInstance) => this.#tellOfPorts(vmi);
@@ -174,6 +177,7 @@ export class LauncherParts {
     this.metadata.onChange(() => this.#events.factsChanged());
     this.#guest.onChange(() => this.#events.factsChanged());
     this.#grace.start();
+    this.#dump.start();
     this.notifier.start();
     this.#migration.start();
     this.#stopPipeWatch = watchPipe(paths.notifyPipe, this.#deps.clock, () => this.notifier.agentAppeared());
@@ -220,6 +224,7 @@ export class LauncherParts {
         },
         setVcpus: (vmi, options) => size.setVcpus(vmi, options),
         setMemory: (vmi) => size.setMemory(vmi),
+        dumpMemory: (file) => this.#unlessMigrating('Memorydump', () => this.#dump.begin(file)),
         signalTargetPodCleanup: (vmi) => this.#deps.onTargetPodCleanup(vmi.status?.migrationState?.targetPod ?? ''),
       },
       migration: {

@@ -59,6 +59,8 @@ export interface Hypervisor {
   /** `QEMU 7.2.22`. */
   version(): Promise<string>;
   screenshot(domain: DomainRef): Promise<{ readonly mime: string; readonly data: Buffer }>;
+  /** Writes the guest's memory as an ELF core file; the guest stands still until it resolves. A call without a limit, on a connection of its own. */
+  dumpMemory(domain: DomainRef, file: string): Promise<void>;
   /** JSON text in, the agent's whole JSON text out. */
   agentCommand(domain: DomainRef, command: string, timeoutSeconds: number): Promise<string>;
   /** Names as in `virDomainGetGuestInfo`; `types` is `virDomainGuestInfoTypes`. */

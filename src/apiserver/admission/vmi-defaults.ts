@@ -86,7 +86,9 @@ function fillDisks(spec: JsonObject, domain: JsonObject, architecture: string): 
   const devices = ensureObject(domain, 'devices');
   const disks = objectsAt(devices, 'disks');
   const used = new Set([...disks, ...objectsAt(devices, 'filesystems')].map(({ name }) => name));
-  for (const { name } of objectsAt(spec, 'volumes')) if (!used.has(name)) disks.push({ name });
+  // Where the guest's memory is written to is no disk of it.
+  const wanted = objectsAt(spec, 'volumes').filter(({ memoryDump }) => memoryDump === undefined);
+  for (const { name } of wanted) if (!used.has(name)) disks.push({ name });
   if (disks.length > 0) devices.disks = disks;
   const bus = architecture === 'amd64' ? 'sata' : 'virtio';
   for (const disk of disks) {

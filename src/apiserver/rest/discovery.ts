@@ -3,6 +3,7 @@ import {
   expandSpec,
   type GroupVersion,
   groupVersions,
+  memoryDumpSubresources,
   metricsGroup,
   migrationSubresources,
   portForward,
@@ -111,7 +112,14 @@ function vmResources(): readonly VmResources[] {
     },
     {
       resource: 'virtualmachines',
-      below: [...vmSubresources, ...volumeSubresources, ...migrationSubresources, expandSpec, portForward],
+      below: [
+        ...vmSubresources,
+        ...volumeSubresources,
+        ...memoryDumpSubresources,
+        ...migrationSubresources,
+        expandSpec,
+        portForward,
+      ],
     },
   ];
 }

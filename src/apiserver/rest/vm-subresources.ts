@@ -10,6 +10,7 @@ import {
   expandVmSpec,
   findType,
   knownVmSubresources,
+  memoryDumpSubresources,
   migrationSubresources,
   portForward,
   portForwardChecks,
@@ -25,6 +26,7 @@ import { parseBody } from './body.ts';
 import { versionInfo } from './discovery.ts';
 import { serveExpandSpec, serveExpandVmSpec } from './expand-spec.ts';
 import { guestPortOf } from './guest-port.ts';
+import { serveMemoryDump } from './memory-dump-subresources.ts';
 import { serveMigrationCall } from './migration-subresources.ts';
 import { isDryRun, noSuchPath } from './request.ts';
 import { sendValue } from './respond.ts';
@@ -59,6 +61,9 @@ export async function serveVmSubresource(
   checkAccess(call.user, { verb, group, resource, subresource: isPort ? portForward : subresource }, target);
   if (volumeSubresources.includes(subresource) && volumeOwners.includes(resource)) {
     return serveVolumes(context, { resource, subresource, target }, call, request, response);
+  }
+  if (memoryDumpSubresources.includes(subresource) && resource === 'virtualmachines') {
+    return serveMemoryDump(context, { subresource, target }, call, request, response);
   }
   if (isMigrationCall(resource, subresource)) {
     return serveMigrationCall(context, { resource, subresource, target }, call, request, response);

@@ -20,6 +20,7 @@ export {
   expandSpec,
   expandVmSpec,
   knownVmSubresources,
+  memoryDumpSubresources,
   migrationSubresources,
   portForward,
   portForwardChecks,

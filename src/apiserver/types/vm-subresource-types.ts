@@ -58,6 +58,9 @@ export const vmSubresources = ['start', 'stop', 'restart'] as const;
 /** Of both; they change the object, and ask no agent. */
 export const volumeSubresources: readonly string[] = ['addvolume', 'removevolume'];
 
+/** Of VMs; they change its status, and ask no agent. */
+export const memoryDumpSubresources: readonly string[] = ['memorydump', 'removememorydump'];
+
 /** Of VMs; the second one of VMIs, too. They change objects, and ask no agent. */
 export const migrationSubresources: readonly string[] = ['migrate', 'evacuate-cancel'];
 

@@ -14,6 +14,7 @@ import type { TemplateFact } from './data-volume-facts.ts';
 import { type PluggedVolumes, pluggedVolumes } from './hotplug.ts';
 import { type PluggedInterfaces, pluggedInterfaces } from './interfaces.ts';
 import type { JsonPatchOperation, LiveChange } from './live-change.ts';
+import { type DumpVolumes, dumpVolumes } from './memory-dump.ts';
 import { metadataOperations } from './metadata.ts';
 import type { AbsentVm, PresentVm, UnclearVm, VmObservation } from './observation.ts';
 import { isOrphaning } from './observe.ts';
@@ -85,6 +86,7 @@ interface Facts extends PresentVm {
   readonly interfaces: PluggedInterfaces | undefined;
   readonly metadata: readonly JsonPatchOperation[];
   readonly requested: RequestedVolumes | undefined;
+  readonly dump: DumpVolumes | undefined;
 }
 
 const asksFor =
@@ -274,6 +276,18 @@ const presentRules = ruleTable<Facts, VmPlan>(
       }),
     },
     {
+      name: 'memory-dump',
+      why: 'A memory dump was asked for, is over, or was taken back: its claim comes into the guest that runs, or goes.',
+      when: ({ dump }) => dump !== undefined,
+      plan: ({ vmi, dump }) => ({
+        steps: [
+          ...(vmi && dump?.vmi ? [{ step: 'plugVolumes', vmi, plugged: dump.vmi } as const] : []),
+          ...(dump?.template ? [{ step: 'changeVolumes', template: dump.template } as const] : []),
+        ],
+        status: 'keep',
+      }),
+    },
+    {
       name: 'metadata-differs',
       why: 'The template has other annotations or labels of those that the VMI is to have at any time, so it gets them.',
       when: ({ metadata }) => metadata.length > 0,
@@ -354,6 +368,7 @@ export function decideVm(observation: VmObservation): VmDecision {
         interfaces: pluggedInterfaces(observation.vm, observation.vmi),
         metadata: metadataOperations(observation),
         requested: requestedVolumes(observation),
+        dump: dumpVolumes(observation),
       });
   }
 }

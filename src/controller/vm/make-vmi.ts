@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { finalizers, type VirtualMachine, type VirtualMachineInstance } from '../../api/index.ts';
+import { withoutDumpVolume } from './memory-dump.ts';
 
 /** Namespace of the name-based UUIDs that upstream gives to firmware. */
 const firmwareNamespace = '6a1a24a1-4061-4607-8bf4-a3963d0c5895';
@@ -26,6 +27,7 @@ export function makeVmi(
     },
     spec: {
       ...spec,
+      ...(spec.volumes && { volumes: withoutDumpVolume(spec.volumes, vm) }),
       domain: { ...spec.domain, firmware: { ...firmware, uuid: firmware?.uuid ?? uuidV5(name, firmwareNamespace) } },
       ...(paused ? { startStrategy: 'Paused' } : {}),
     },

@@ -54,11 +54,16 @@ function volumesAreLive(old: VmiSpec, wanted: VmiSpec, isMigrated: boolean): boo
   const [before, after] = [listed(old.volumes), listed(wanted.volumes)];
   const isLive = (volume: Volume) => {
     const known = named(before, volume.name);
-    if (isHotpluggable(volume)) return true;
+    if (comesAndGoes(volume)) return true;
     if (!known) return false;
     return (isMigrated && Boolean(volume.persistentVolumeClaim || volume.dataVolume)) || isSame(known, volume);
   };
-  return after.every(isLive) && before.every((volume) => named(after, volume.name) || isHotpluggable(volume));
+  return after.every(isLive) && before.every((volume) => named(after, volume.name) || comesAndGoes(volume));
+}
+
+/** Where the memory of the guest was written to is in the template only. */
+function comesAndGoes(volume: Volume): boolean {
+  return isHotpluggable(volume) || volume.memoryDump !== undefined;
 }
 
 function disksAreLive(old: VmiSpec, wanted: VmiSpec): boolean {

@@ -9,8 +9,9 @@ import {
   withCondition,
   withoutCondition,
 } from '../../api/index.ts';
-import { isRecord, rfc3339 } from '../../base/index.ts';
+import { rfc3339 } from '../../base/index.ts';
 import { stagedMessage } from './live-change.ts';
+import { projectDump } from './memory-dump.ts';
 import type { VmFacts, VmFailure, VmStatus } from './observation.ts';
 import { printableStatus } from './printable-status.ts';
 import { hasStopRequest, startBackoffSeconds, startRequest, strategyOrHalted } from './run-strategy.ts';
@@ -34,7 +35,7 @@ export function projectVmStatus(seen: VmFacts, failure: VmFailure | undefined, r
   popDoneRequest(status, vm, vmi);
   setStartFailure(status, seen, random);
   trimVolumeRequests(status, vm);
-  refuseMemoryDump(status, rfc3339(seen.now));
+  setMemoryDump(status, seen);
   status.conditions = conditionsOf(seen, failure);
   status.printableStatus = printableStatus(seen, status);
   return status;
@@ -57,17 +58,10 @@ function trimVolumeRequests(status: VmStatus, vm: VirtualMachine): void {
   else delete status.volumeRequests;
 }
 
-const endedDumps = ['Completed', 'Failed'];
-
-/** Nobody here dumps memory: who asked reads it where he looks for the dump. One that is taken back is forgotten. */
-function refuseMemoryDump(status: VmStatus, endTimestamp: string): void {
-  const { memoryDumpRequest: request } = status;
-  if (!isRecord(request)) return;
-  if (request.remove) delete status.memoryDumpRequest;
-  else if (!endedDumps.includes(request.phase ?? '')) {
-    const message = 'memory dumps are not supported by this virt-controller; the guest goes on';
-    status.memoryDumpRequest = { ...request, phase: 'Failed', message, endTimestamp };
-  }
+function setMemoryDump(status: VmStatus, { vm, vmi, now }: VmFacts): void {
+  const request = projectDump(vm, vmi, rfc3339(now));
+  if (request) status.memoryDumpRequest = request;
+  else delete status.memoryDumpRequest;
 }
 
 function setStartFailure(status: VmStatus, { vm, vmi, now }: VmFacts, random: () => number): void {

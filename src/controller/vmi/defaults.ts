@@ -56,7 +56,9 @@ function fillDisks({ spec }: VirtualMachineInstance): void {
   const { devices = {} } = spec.domain;
   const disks = [...(devices.disks ?? [])];
   const used = new Set([...disks, ...(devices.filesystems ?? [])].map(({ name }) => name));
-  for (const { name } of spec.volumes ?? []) if (!used.has(name)) disks.push({ name });
+  // Where the guest's memory is written to is no disk of it.
+  const wanted = (spec.volumes ?? []).filter(({ memoryDump }) => memoryDump === undefined);
+  for (const { name } of wanted) if (!used.has(name)) disks.push({ name });
   if (disks.length === 0) return;
   devices.disks = disks.map((disk) => withTarget(disk, spec.architecture === 'amd64' ? 'sata' : 'virtio'));
 }

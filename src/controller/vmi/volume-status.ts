@@ -25,12 +25,21 @@ export function volumeStatus(facts: HotplugFacts): VolumeStatus[] {
   const current = currentAttachment(facts.attachments, readyClaims(facts));
   const plugged = new Set(facts.pod ? hotplugVolumes(vmi, facts.pod).map(({ name }) => name) : []);
   const present = volumesOf(vmi).map((volume) => {
-    const status = withClaim(old.get(volume.name) ?? { name: volume.name, target: '' }, volume, facts);
+    const status = withDump(
+      withClaim(old.get(volume.name) ?? { name: volume.name, target: '' }, volume, facts),
+      volume,
+    );
     return plugged.has(volume.name) ? pluggedStatus(status, volume, current, facts) : status;
   });
   const names = new Set(present.map(({ name }) => name));
   const leaving = [...old.values()].filter(({ name }) => !names.has(name)).flatMap((one) => leavingStatus(one, facts));
   return [...present, ...leaving].sort((a, b) => (a.name < b.name ? -1 : 1));
+}
+
+/** By it the agent knows where the guest's memory goes. */
+function withDump(status: VolumeStatus, { memoryDump }: Volume): VolumeStatus {
+  if (!memoryDump || status.memoryDumpVolume) return status;
+  return { ...status, memoryDumpVolume: { claimName: memoryDump.claimName } };
 }
 
 /** The agent and the launcher may not read claims: all they need to know stands here. */

@@ -19,6 +19,8 @@ export interface DomainCommands {
   setVcpus(vmi: VirtualMachineInstance, options: ConverterOptions): Promise<void>;
   setMemory(vmi: VirtualMachineInstance): Promise<void>;
   signalTargetPodCleanup(vmi: VirtualMachineInstance): void;
+  /** Resolves when it has begun. `dumpPath`: a file in a volume that was plugged in. */
+  dumpMemory(dumpPath: string): Promise<void>;
 }
 
 /** What the Cmd service asks of a live migration. */
@@ -67,6 +69,10 @@ function domainHandlers({ identity, domain, log }: CommandServiceDeps) {
       domain.setVcpus(vmi, converterOptions(options)),
     ),
     syncVirtualMachineMemory: onVmi('SyncVirtualMachineMemory', (vmi) => domain.setMemory(vmi)),
+    virtualMachineMemoryDump: command<cmd.MemoryDumpRequest>(log, 'Memorydump', async ({ vmi, dumpPath }) => {
+      decodeVmi(vmi?.vmiJson, identity);
+      await domain.dumpMemory(dumpPath);
+    }),
     signalTargetPodCleanup: onVmi('SignalTargetPodCleanup', async (vmi) => domain.signalTargetPodCleanup(vmi)),
   };
 }
@@ -98,7 +104,6 @@ function laterHandlers({ log }: CommandServiceDeps) {
   const later = <Request>(name: string, what: string) => command<Request>(log, name, notSupported(what));
   return {
     hotplugHostDevices: later<cmd.VMIRequest>('HotplugHostDevices', 'hot-plug of host devices'),
-    virtualMachineMemoryDump: later<cmd.MemoryDumpRequest>('Memorydump', 'a memory dump'),
     injectLaunchSecret: later<cmd.InjectLaunchSecretRequest>('InjectLaunchSecret', 'SEV'),
     backupVirtualMachine: later<cmd.BackupRequest>('Backup', 'backup'),
   };

@@ -7,6 +7,8 @@ import {
   CreateFlag,
   DestroyFlag,
   type DomainRef,
+  DumpFlag,
+  DumpFormat,
   type JobStats,
   LibvirtClient,
   LibvirtConnector,
@@ -231,15 +233,15 @@ export class LibvirtHypervisor implements Hypervisor {
     return this.#slow.startDirtyRateCalc(domain, seconds);
   }
 
-  /** The call holds one of its connection's few slots for as long as it takes. */
-  async migrate(domain: DomainRef, target: MigrationTarget, flags: number): Promise<void> {
-    const { socketPath, uri } = this.#options;
-    const client = await LibvirtClient.connect({ socketPath, uri });
-    try {
-      await client.migrate(domain, target, flags);
-    } finally {
-      await client.close();
-    }
+  migrate(domain: DomainRef, target: MigrationTarget, flags: number): Promise<void> {
+    return this.#alone((client) => client.migrate(domain, target, flags));
+  }
+
+  dumpMemory(domain: DomainRef, file: string): Promise<void> {
+    const unlimited = { timeoutMs: Number.POSITIVE_INFINITY };
+    return this.#alone((client) =>
+      client.coreDumpWithFormat(domain, file, DumpFormat.RAW, DumpFlag.MEMORY_ONLY, unlimited),
+    );
   }
 
   jobStats(domain: DomainRef): Promise<JobStats> {
@@ -260,6 +262,17 @@ export class LibvirtHypervisor implements Hypervisor {
 
   async warmUp(virttype: string): Promise<void> {
     await this.#slow.getDomainCapabilities({ arch: 'x86_64', machine: 'q35', virttype });
+  }
+
+  /** On a connection of its own: the call holds one of its few slots for as long as it takes. */
+  async #alone(call: (client: LibvirtClient) => Promise<void>): Promise<void> {
+    const { socketPath, uri } = this.#options;
+    const client = await LibvirtClient.connect({ socketPath, uri });
+    try {
+      await call(client);
+    } finally {
+      await client.close();
+    }
   }
 
   async #subscribe(): Promise<void> {

@@ -50,6 +50,12 @@ export class MetadataCache {
     return this.#state;
   }
 
+  /** The guest's memory is being written into a file. */
+  get isDumping(): boolean {
+    const { MemoryDump } = this.metadata;
+    return MemoryDump !== null && MemoryDump.StartTimestamp !== null && MemoryDump.EndTimestamp === null;
+  }
+
   /** Changes metadata; listeners are called when something other than the UID differs. */
   updateMetadata(change: Partial<KubeVirtMetadata>): void {
     const before = this.#state.metadata;

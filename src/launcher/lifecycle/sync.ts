@@ -123,7 +123,8 @@ export class VmiSync {
 
   async #resumeUnlessPausedOnPurpose(domain: DomainRef): Promise<void> {
     const { hypervisor, metadata, log } = this.#deps;
-    if (metadata.state.run.paused) return;
+    // While its memory is written the guest stands still, and goes on by itself.
+    if (metadata.state.run.paused || metadata.isDumping) return;
     const { state } = await hypervisor.state(domain);
     if (state !== PAUSED) return;
     await hypervisor.resume(domain);

@@ -78,6 +78,7 @@ const edit: readonly AccessRule[] = [
       ...ofVmi('pause', 'unpause', 'addvolume', 'removevolume', 'freeze', 'unfreeze', 'softreboot', 'reset'),
       ...ofVmi('evacuate-cancel'),
       ...ofVm('start', 'stop', 'restart', 'addvolume', 'removevolume', 'migrate', 'evacuate-cancel'),
+      ...ofVm('memorydump', 'removememorydump'),
     ],
     verbs: ['update'],
   },

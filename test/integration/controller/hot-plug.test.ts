@@ -20,16 +20,16 @@ after(() => cluster.stop());
 
 const vmis = resources.virtualMachineInstances;
 
-async function createClaim(name: string): Promise<void> {
+async function createClaim(name: string, volumeMode = 'Block', storage = '1Gi'): Promise<void> {
   const type = resources.persistentVolumeClaims;
-  const spec = { accessModes: ['ReadWriteOnce'], volumeMode: 'Block', resources: { requests: { storage: '1Gi' } } };
+  const spec = { accessModes: ['ReadWriteOnce'], volumeMode, resources: { requests: { storage } } };
   await cluster.client.create(type, {
     apiVersion: 'v1',
     kind: 'PersistentVolumeClaim',
     metadata: { name, namespace: 'default' },
     spec,
   } as never);
-  const status = { phase: 'Bound', capacity: { storage: '1Gi' } };
+  const status = { phase: 'Bound', capacity: { storage } };
   await cluster.client.patch(type, { name, namespace: 'default' }, { status }, 'merge', { subresource: 'status' });
 }
 
@@ -185,6 +185,73 @@ test('a volume of a VM goes into its template, and from there into the running V
   assert.equal((await put('virtualmachines', 'owned', 'removevolume', { name: 'three' })).status, 202);
   await cluster.untilVmi('owned', 'no volume', ({ spec }) => (spec.volumes ?? []).length === 0);
   await eventually(async () => assert.deepEqual(await attachmentPods(), []), 10_000);
+});
+
+test('a memory dump of a VM: its claim comes into the guest, goes when the node has written it, and is forgotten when it is taken back', async () => {
+  const [vms, name] = [resources.virtualMachines, 'dumped'];
+  await cluster.client.create<VirtualMachine>(vms, {
+    apiVersion: 'kubevirt.io/v1',
+    kind: 'VirtualMachine',
+    metadata: { name, namespace: 'default' },
+    spec: { runStrategy: 'Always', template: { spec: { domain: { memory: { guest: '64Mi' } } } } },
+  } as VirtualMachine);
+  const ask = async (claimName: string) => (await put('virtualmachines', name, 'memorydump', { claimName })).message;
+  const untilDump = (phase: string | undefined) =>
+    cluster.until<VirtualMachine>(
+      vms,
+      name,
+      `dump ${phase}`,
+      ({ status }) => status?.memoryDumpRequest?.phase === phase,
+    );
+  assert.match(await ask('dump'), /"dumped" not found/);
+  await untilRunning(name);
+  assert.match(await ask(''), /^Memory dump requires claim name to be set/);
+  assert.match(await ask('dump'), /"dump" not found/);
+  await createClaim('device');
+  assert.match(await ask('device'), /pvc should be filesystem pvc$/);
+  await createClaim('small', 'Filesystem', '170Mi');
+  assert.match(await ask('small'), /pvc size \[170Mi\] should be bigger then \[174Mi\]$/);
+  assert.match((await put('virtualmachines', name, 'removememorydump', undefined)).message, /no association found$/);
+  await createClaim('dump', 'Filesystem');
+  assert.deepEqual(await put('virtualmachines', name, 'memorydump', { claimName: 'dump' }), {
+    status: 202,
+    message: '',
+  });
+
+  const attached = await untilAttachment('dump');
+  const vm = await untilDump('InProgress');
+  assert.deepEqual(vm.spec.template.spec.volumes, [
+    { name: 'dump', memoryDump: { claimName: 'dump', hotpluggable: true } },
+  ]);
+  assert.match(await ask('dump'), /already in progress$/);
+  assert.match(await ask('other'), /while pvc \[dump\] is still associated/);
+  await runAttachment(attached);
+  const told = await cluster.untilVmi(name, 'attached', (vmi) => {
+    return entryOf(vmi, 'dump')?.hotplugVolume?.attachPodUID === attached.metadata.uid;
+  });
+  const entry = entryOf(told, 'dump');
+  assert.deepEqual(entry?.memoryDumpVolume, { claimName: 'dump' });
+  const times = { startTimestamp: '2026-01-02T03:04:05Z', endTimestamp: '2026-01-02T03:05:05Z' };
+  const memoryDumpVolume = { claimName: 'dump', targetFileName: 'dumped.memory.dump', ...times };
+  await writeEntry(name, { ...entry, phase: 'MemoryDumpCompleted', memoryDumpVolume } as VolumeStatus);
+
+  await cluster.untilVmi(name, 'without the claim', (vmi) => (vmi.spec.volumes ?? []).length === 0);
+  await eventually(async () => assert.deepEqual(await attachmentPods(), []), 10_000);
+  const { memoryDumpRequest, conditions } = (await untilDump('Completed')).status ?? {};
+  assert.deepEqual(memoryDumpRequest, {
+    claimName: 'dump',
+    phase: 'Completed',
+    fileName: 'dumped.memory.dump',
+    ...times,
+  });
+  assert.equal(
+    conditions?.some(({ type }) => type === 'RestartRequired'),
+    false,
+  );
+
+  assert.equal((await put('virtualmachines', name, 'removememorydump', undefined)).status, 202);
+  const forgotten = await untilDump(undefined);
+  assert.deepEqual(forgotten.spec.template.spec.volumes ?? [], []);
 });
 
 const networksKey = 'k8s.v1.cni.cncf.io/networks';

@@ -42,8 +42,15 @@ test('a volume that is asked for comes into the template, goes again, and the re
   await untilVm('without it', (each) => isDone(each) && volumesOf(each).length === 0);
 });
 
-test('a memory dump that is asked for fails in words, with an event', async () => {
+test('a memory dump whose claim has the name of another volume fails in words, with an event; taken back it is forgotten', async () => {
+  const disk = { name: 'dump', disk: { bus: 'scsi' } };
+  const volumeSource = { persistentVolumeClaim: { claimName: 'other' } };
+  await ask({ volumeRequests: [{ addVolumeOptions: { name: 'dump', disk, volumeSource } }] });
+  await untilVm('with the volume', (vm) => volumesOf(vm).includes('dump'));
   await ask({ memoryDumpRequest: { claimName: 'dump', phase: 'Associating' } });
   await untilVm('refused', ({ status }) => status?.memoryDumpRequest?.phase === 'Failed');
   await cluster.untilEvent(ref.name, 'MemoryDumpError');
+  await ask({ memoryDumpRequest: { claimName: 'dump', phase: 'Failed', remove: true } });
+  await ask({ volumeRequests: [{ removeVolumeOptions: { name: 'dump' } }] });
+  await untilVm('forgotten', ({ status }) => status?.memoryDumpRequest === undefined);
 });

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { existsSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
 import { type CmdCaller, vmiRequest } from '../../fixtures/cmd-caller.ts';
 import { eventually } from '../../fixtures/eventually.ts';
@@ -75,6 +75,33 @@ for (const nonRoot of [false, true]) {
       for (const name of ['virt-serial0', 'virt-vnc']) {
         assert.ok(existsSync(`${pod.privateDir}/${launcherVmiUid}/${name}`), name);
       }
+    });
+
+    test('its memory is written as a core file into a volume, and the guest goes on', async () => {
+      const volume = `${pod.shareDir}/hotplug-disks/dump`;
+      mkdirSync(volume, { recursive: true, mode: 0o777 });
+      chmodSync(volume, 0o777);
+      const name = 'small-dump-20260102-030405.memory.dump';
+      const order = { vmi: vmiRequest(vmi).vmi, dumpPath: `/var/run/kubevirt/hotplug-disks/dump/${name}` };
+      const dump = () => cmd.call(cmd.client.virtualMachineMemoryDump, order);
+      assert.deepEqual(await dump(), { success: true, message: '' });
+      const told = await agent.waitFor(
+        ({ domain }) => typeof domain.Spec.Metadata.KubeVirt.MemoryDump?.EndTimestamp === 'string',
+        60_000,
+      );
+      const { FileName, Completed, Failed, FailureReason } = told.domain.Spec.Metadata.KubeVirt.MemoryDump ?? {};
+      assert.deepEqual([FileName, Completed, Failed, FailureReason], [name, true, false, '']);
+      const core = readFileSync(`${volume}/${name}`);
+      assert.ok(core.length >= 64 * 2 ** 20, `${core.length} bytes`);
+      // Magic number, 64 bits, little endian; type core; machine i386, for without an operating system its CPU has not left that mode.
+      assert.equal(core.subarray(0, 6).toString('latin1'), '\x7fELF\x02\x01');
+      assert.deepEqual([core.readUInt16LE(16), core.readUInt16LE(18)], [4, 3]);
+      const { domain } = await cmd.call(cmd.client.getDomain, {});
+      assert.equal(JSON.parse(domain).Status.Status, 'Running');
+      assert.deepEqual(await dump(), { success: true, message: '' });
+      assert.deepEqual(readdirSync(volume), [name]);
+      const elsewhere = await cmd.call(cmd.client.virtualMachineMemoryDump, { ...order, dumpPath: `/etc/${name}` });
+      assert.match(elsewhere.message, /is no place for a memory dump/);
     });
 
     test('pause and unpause reach the guest, and a sync leaves a pause on purpose alone', async () => {

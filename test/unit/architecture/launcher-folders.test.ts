@@ -13,6 +13,7 @@ checkFolderRules({
     'hot-plug': ['domain'],
     migration: ['domain', 'lifecycle'],
     resize: ['domain'],
+    'memory-dump': [],
     lifecycle: ['domain', 'disks', 'guest-agent', 'notify'],
     'cmd-server': ['domain', 'stats'],
     probe: [],

@@ -206,6 +206,24 @@ const rows: readonly Row[] = [
     steps: ['changeVolumes'],
   },
   {
+    rule: 'memory-dump',
+    when: 'virt-api was asked for one, and the guest runs',
+    seen: {
+      vm: vmWith({ runStrategy: 'Always' }, { memoryDumpRequest: { claimName: 'c', phase: 'Associating' } }),
+      vmi: running,
+    },
+    steps: ['plugVolumes', 'changeVolumes'],
+  },
+  {
+    rule: 'memory-dump',
+    when: 'it is over, and the guest has its volume still',
+    seen: {
+      vm: vmWith({ runStrategy: 'Always' }, { memoryDumpRequest: { claimName: 'c', phase: 'Unmounting' } }),
+      vmi: { ...running, spec: { ...running.spec, volumes: [{ name: 'c', memoryDump: { claimName: 'c' } }] } },
+    },
+    steps: ['plugVolumes'],
+  },
+  {
     rule: 'metadata-differs',
     when: 'the template has a label that VMIs get also later',
     seen: {

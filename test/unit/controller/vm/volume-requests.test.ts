@@ -130,16 +130,3 @@ test('a request is kept until the template has it', () => {
   assert.deepEqual(statusOf(vmOf(of(root, claim('a')), [add('a'), remove('root')])).volumeRequests, [remove('root')]);
   assert.equal(statusOf(vmOf(of(root, claim('a')), [add('a')])).volumeRequests, undefined);
 });
-
-test('a memory dump that is asked for fails in words, and is forgotten when it is taken back', () => {
-  const dumpOf = (request: { claimName: string; phase?: string; remove?: boolean; message?: string }) =>
-    statusOf(buildVm({}, { memoryDumpRequest: request })).memoryDumpRequest;
-  const message = 'memory dumps are not supported by this virt-controller; the guest goes on';
-  const failed = { claimName: 'c', phase: 'Failed', message, endTimestamp: '1970-01-01T00:00:00Z' };
-  assert.deepEqual(dumpOf({ claimName: 'c', phase: 'Associating' }), failed);
-  assert.deepEqual(dumpOf({ claimName: 'c', phase: 'Completed' }), { claimName: 'c', phase: 'Completed' });
-  assert.deepEqual(dumpOf({ claimName: 'c', phase: 'Failed', message: 'old' }), {
-    ...{ claimName: 'c', phase: 'Failed', message: 'old' },
-  });
-  assert.equal(dumpOf({ claimName: 'c', phase: 'Failed', remove: true }), undefined);
-});
