@@ -151,14 +151,17 @@ describe('the storage of a node is killed, or its power fails, at any moment', {
     }
   }
 
-  test(`in ${rounds} rounds nothing that was said to be there is lost, or half; what was begun is finished`, async (t) => {
+  test(`in ${rounds} rounds and more nothing that was said to be there is lost, or half; what was begun is finished`, async (t) => {
     const random = seededRandom('storage');
     const seen = { kills: 0, cuts: 0, done: 0, open: 0 };
     await start();
-    for (let round = 0; round < rounds; round++) {
+    // A quick machine may be done each time before the end comes, a slow one may have done nothing yet.
+    const isOneSided = () => seen.done === 0 || seen.open === 0;
+    for (let round = 0; round < rounds || (isOneSided() && round < 4 * rounds); round++) {
       await ask(round);
-      await sleep(random() * 1_500);
+      await sleep(random() ** 3 * 1_500);
       const acknowledged = await wholeOnes();
+      seen.open += (await list(dataVolumes)).filter(({ status }) => status?.phase !== 'Succeeded').length;
       const isPower = random() < 0.5;
       await end(isPower);
       client = await api.start(paths.apiDir);
@@ -167,7 +170,6 @@ describe('the storage of a node is killed, or its power fails, at any moment', {
       assert.deepEqual(lost, [], `lost in round ${round}`);
       seen[isPower ? 'cuts' : 'kills']++;
       seen.done += acknowledged.size;
-      seen.open += (await list(claims)).length * 2 - acknowledged.size;
       await storage.start([paths.stateDir, client.server, token]);
       await eventually(allDone, 60_000);
       await wholeOnes();
@@ -176,7 +178,7 @@ describe('the storage of a node is killed, or its power fails, at any moment', {
     const drafts = (await readdir(paths.claimsDir)).filter((name) => name.startsWith('.'));
     assert.deepEqual(drafts, []);
     t.diagnostic(JSON.stringify(seen));
-    assert.ok(seen.done > 0 && seen.open > 0, 'the end came when nothing was under way, or nothing was done yet');
+    assert.ok(!isOneSided(), 'the end came when nothing was under way, or nothing was done yet');
     await rm(path.join(disk.dir, '..', 'source'));
   });
 });
