@@ -80,8 +80,8 @@ suite('an agent that may write VMIs of its own node only', () => {
   test('is refused the VMI of another node', async () => {
     const labels = { 'kubevirt.io/nodeName': 'node2' };
     await bench.create('foreign', { metadata: { name: 'foreign', labels }, status: foreignStatus });
-    const vmi = await bench.read('foreign');
     await eventually(async () => {
+      const vmi = await bench.read('foreign');
       const { status, text } = await bound.put(`${vmis}/foreign`, { ...vmi, status: { phase: 'Failed' } });
       assert.equal(status, 422, text);
       assert.match(text, /not of the node of this agent/);
