@@ -117,21 +117,26 @@ export class Reconciler<Observation extends Observed, Decision extends Decided, 
   }
 
   async #run(key: Key, signal: AbortSignal): Promise<KeyResult> {
-    const { isSynced, observe, isOnlyALook } = this.#parts;
+    const { isSynced, isOnlyALook } = this.#parts;
     if (!isSynced()) return { kind: 'done', requeueAfterMs: unsyncedMs };
     let observation: Observation | undefined;
     try {
-      observation = await observe(key, signal);
+      observation = await this.#observe(key, signal);
       const first = await this.#act(observation, signal);
       if (signal.aborted || !isOnlyALook?.(first.attempt)) return await this.#conclude(first, signal);
       first.record.next = { because: decidedAtOnce, afterMs: 0 };
       this.#queue.absorb(key);
-      observation = await observe(key, signal);
+      observation = await this.#observe(key, signal);
       return await this.#conclude(await this.#act(observation, signal), signal);
     } catch (error) {
       if (signal.aborted) throw error;
       return this.#fault(key, observation, error);
     }
+  }
+
+  async #observe(key: Key, signal: AbortSignal): Promise<Observation> {
+    const observation = await this.#parts.observe(key, signal);
+    return { ...observation, lastRule: this.decisions.runOf(observation.key, observation.uid) };
   }
 
   /** Decides and does it. */

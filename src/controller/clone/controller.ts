@@ -106,7 +106,7 @@ export class CloneController implements Component {
     return {
       ...factsParts(seenOf, words),
       isSynced: () => caches.every(({ synced }) => synced),
-      observe: async (key, signal) => this.#withLastRule(await observeClone(key, deps, signal)),
+      observe: (key, signal) => observeClone(key, deps, signal),
       decide: decideClone,
       execute: async (observation, { steps }, signal) => {
         if (observation.kind !== 'present') return [];
@@ -118,17 +118,7 @@ export class CloneController implements Component {
       versionOf: (seen) => (seen.kind === 'absent' ? undefined : seen.clone.metadata.resourceVersion),
       isGone: ({ kind }) => kind === 'absent',
       recordEvent: (seen, event) => recordEventOn(deps.events, seen.kind === 'absent' ? undefined : seen.clone, event),
-      crashLoop: {
-        wishOf: (observation) => JSON.stringify(seenOf(observation)),
-        stateOf: () => '',
-        isOvertaken: () => false,
-        event: () => undefined,
-      },
     };
-  }
-
-  #withLastRule(observation: CloneObservation): CloneObservation {
-    return { ...observation, lastRule: this.reconciler.decisions.runOf(observation.key, observation.uid) };
   }
 
   async #write(

@@ -98,12 +98,6 @@ export class EvacuationController implements Component {
       versionOf: ({ node }) => node?.metadata.resourceVersion,
       isGone: ({ node }) => node === undefined,
       recordEvent: ({ node }, event) => recordEventOn(deps.events, node, event),
-      crashLoop: {
-        wishOf: (observation) => JSON.stringify(seenOf(observation)),
-        stateOf: () => '',
-        isOvertaken: () => false,
-        event: () => undefined,
-      },
     };
   }
 

@@ -149,10 +149,11 @@ export class MigrationController implements Component {
     const deps = this.#deps;
     const onChange = 'when the migration, its VMI, one of their pods or another migration changes';
     const renderers = renderersOf(deps);
+    const facts = factsParts(seenOf, { field: 'migration', object: 'the migration', onChange });
     return {
-      ...factsParts(seenOf, { field: 'migration', object: 'the migration', onChange }),
+      ...facts,
       isSynced: () => deps.migrations.synced && deps.vmis.synced,
-      observe: async (key, signal) => this.#withLastRule(await observeMigration(key, this.#inQueue(), signal)),
+      observe: (key, signal) => observeMigration(key, this.#inQueue(), signal),
       decide: (observation) => decideMigration(observation, renderers),
       execute: (observation, decision, signal) => this.#execute(observation, decision, signal),
       write: (attempt, report, signal) => writeMigration(attempt, report, deps, signal),
@@ -160,17 +161,8 @@ export class MigrationController implements Component {
       isGone: ({ kind }) => kind === 'absent',
       recordEvent: (observation, event) =>
         recordEventOn(deps.events, observation.kind === 'present' ? observation.migration : undefined, event),
-      crashLoop: {
-        wishOf: (observation) => JSON.stringify(seenOf(observation)),
-        stateOf: () => '',
-        isOvertaken: ({ code }) => code === staleCode,
-        event: () => undefined,
-      },
+      crashLoop: { ...facts.crashLoop, isOvertaken: ({ code }) => code === staleCode },
     };
-  }
-
-  #withLastRule(observation: MigrationObservation): MigrationObservation {
-    return { ...observation, lastRule: this.reconciler.decisions.runOf(observation.key, observation.uid) };
   }
 
   async #execute(observation: MigrationObservation, { steps }: MigrationDecision, signal: AbortSignal) {

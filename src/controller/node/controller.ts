@@ -108,12 +108,6 @@ export class NodeController implements Component {
       versionOf: ({ node }) => node?.metadata.resourceVersion,
       isGone: (observation) => this.#forgetIfGone(observation),
       recordEvent: ({ node }, event) => recordEventOn(deps.events, node, event),
-      crashLoop: {
-        wishOf: (observation) => JSON.stringify(seenOf(observation)),
-        stateOf: () => '',
-        isOvertaken: () => false,
-        event: () => undefined,
-      },
     };
   }
 

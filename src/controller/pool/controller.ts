@@ -100,7 +100,7 @@ export class PoolController implements Component {
     return {
       ...factsParts(seenOf, words),
       isSynced: () => deps.pools.synced && deps.vms.synced && deps.vmis.synced,
-      observe: async (key, signal) => this.#withLastRule(await observePool(key, deps, signal)),
+      observe: (key, signal) => observePool(key, deps, signal),
       decide: decidePool,
       execute: (observation, decision, signal) => this.#execute(observation, decision, signal),
       write: (attempt, report, signal) => writeStatus(attempt, deps, report, signal),
@@ -110,22 +110,12 @@ export class PoolController implements Component {
         return seen.kind === 'absent' && seen.former.length === 0;
       },
       recordEvent: (seen, event) => recordEventOn(deps.events, seen.kind === 'absent' ? undefined : seen.pool, event),
-      crashLoop: {
-        wishOf: (observation) => JSON.stringify(seenOf(observation)),
-        stateOf: () => '',
-        isOvertaken: () => false,
-        event: () => undefined,
-      },
     };
   }
 
   #prunedFor({ metadata: { namespace, name, uid } }: VirtualMachinePool): string | undefined {
     const last = this.#pruned.get(`${namespace}/${name}`);
     return last?.uid === uid ? last?.inUse : undefined;
-  }
-
-  #withLastRule(observation: PoolObservation): PoolObservation {
-    return { ...observation, lastRule: this.reconciler.decisions.runOf(observation.key, observation.uid) };
   }
 
   async #execute(observation: PoolObservation, { steps }: PoolDecision, signal: AbortSignal) {

@@ -76,7 +76,7 @@ export class ReplicaSetController implements Component {
     return {
       ...factsParts(seenOf, words),
       isSynced: () => deps.sets.synced && deps.vmis.synced,
-      observe: async (key, signal) => this.#withLastRule(await observeSet(key, deps, signal)),
+      observe: (key, signal) => observeSet(key, deps, signal),
       decide: decideSet,
       execute: (observation, decision, signal) => this.#execute(observation, decision, signal),
       write: (attempt, report, signal) => writeStatus(attempt, deps, report, signal),
@@ -86,17 +86,7 @@ export class ReplicaSetController implements Component {
         return kind === 'absent';
       },
       recordEvent: (seen, event) => recordEventOn(deps.events, seen.kind === 'absent' ? undefined : seen.set, event),
-      crashLoop: {
-        wishOf: (observation) => JSON.stringify(seenOf(observation)),
-        stateOf: () => '',
-        isOvertaken: () => false,
-        event: () => undefined,
-      },
     };
-  }
-
-  #withLastRule(observation: SetObservation): SetObservation {
-    return { ...observation, lastRule: this.reconciler.decisions.runOf(observation.key, observation.uid) };
   }
 
   async #execute(observation: SetObservation, { steps }: SetDecision, signal: AbortSignal) {

@@ -119,7 +119,7 @@ export class RestoreController implements Component {
     return {
       ...factsParts(seenOf, words),
       isSynced: () => caches.every(({ synced }) => synced),
-      observe: async (key) => this.#withLastRule(observeRestore(key, deps)),
+      observe: async (key) => observeRestore(key, deps),
       decide: decideRestore,
       execute: (observation, { steps }, signal) => {
         const { client, restores, vms, contents, clock } = deps;
@@ -133,12 +133,6 @@ export class RestoreController implements Component {
       isGone: (seen) => seen.kind === 'absent' && seen.marked.length === 0,
       recordEvent: (seen, event) =>
         recordEventOn(deps.events, seen.kind === 'absent' ? undefined : seen.restore, event),
-      crashLoop: {
-        wishOf: (observation) => JSON.stringify(seenOf(observation)),
-        stateOf: () => '',
-        isOvertaken: () => false,
-        event: () => undefined,
-      },
     };
   }
 
@@ -146,10 +140,6 @@ export class RestoreController implements Component {
     const { snapshots, contents } = this.#deps;
     const snapshot = snapshots.get(`${metadata.namespace}/${spec.virtualMachineSnapshotName}`);
     return snapshot && contents.get(`${metadata.namespace}/${contentNameOf(snapshot)}`);
-  }
-
-  #withLastRule(observation: RestoreObservation): RestoreObservation {
-    return { ...observation, lastRule: this.reconciler.decisions.runOf(observation.key, observation.uid) };
   }
 
   async #write(

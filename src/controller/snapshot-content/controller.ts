@@ -125,7 +125,7 @@ export class SnapshotContentController implements Component {
     return {
       ...factsParts(seenOf, words),
       isSynced: () => deps.contents.synced && deps.snapshots.synced && deps.vms.synced && deps.vmis.synced,
-      observe: async (key) => this.#withLastRule(observeContent(key, deps)),
+      observe: async (key) => observeContent(key, deps),
       decide: decideContent,
       execute: async (observation, { steps }, signal) => {
         if (observation.kind !== 'present') return [];
@@ -142,17 +142,7 @@ export class SnapshotContentController implements Component {
       isGone: ({ kind }) => kind === 'absent',
       recordEvent: (seen, event) =>
         recordEventOn(deps.events, seen.kind === 'present' ? seen.content : undefined, event),
-      crashLoop: {
-        wishOf: (observation) => JSON.stringify(seenOf(observation)),
-        stateOf: () => '',
-        isOvertaken: () => false,
-        event: () => undefined,
-      },
     };
-  }
-
-  #withLastRule(observation: ContentObservation): ContentObservation {
-    return { ...observation, lastRule: this.reconciler.decisions.runOf(observation.key, observation.uid) };
   }
 
   async #write(

@@ -114,7 +114,7 @@ export class SnapshotController implements Component {
     return {
       ...factsParts(seenOf, words),
       isSynced: () => deps.snapshots.synced && deps.contents.synced && deps.vms.synced && deps.vmis.synced,
-      observe: async (key, signal) => this.#withLastRule(await observeSnapshot(key, deps, signal)),
+      observe: (key, signal) => observeSnapshot(key, deps, signal),
       decide: decideSnapshot,
       execute: (observation, { steps }, signal) => {
         const { client, snapshots, contents, vms, vmis, clock } = deps;
@@ -128,17 +128,7 @@ export class SnapshotController implements Component {
       isGone: (seen) => seen.kind === 'absent' && seen.marked.length === 0,
       recordEvent: (seen, event) =>
         recordEventOn(deps.events, seen.kind === 'absent' ? undefined : seen.snapshot, event),
-      crashLoop: {
-        wishOf: (observation) => JSON.stringify(seenOf(observation)),
-        stateOf: () => '',
-        isOvertaken: () => false,
-        event: () => undefined,
-      },
     };
-  }
-
-  #withLastRule(observation: SnapshotObservation): SnapshotObservation {
-    return { ...observation, lastRule: this.reconciler.decisions.runOf(observation.key, observation.uid) };
   }
 
   async #write(

@@ -81,7 +81,7 @@ export class VmController implements Component {
     return {
       ...factsParts(seenOf, words),
       isSynced: () => deps.vms.synced && deps.vmis.synced,
-      observe: async (key, signal) => this.#withLastRule(await observeVm(key, deps, signal)),
+      observe: (key, signal) => observeVm(key, deps, signal),
       decide: decideVm,
       execute: (observation, decision, signal) => this.#execute(observation, decision, signal),
       write: (attempt, report, signal) => writeStatus(attempt, report, deps, signal),
@@ -89,17 +89,7 @@ export class VmController implements Component {
       isGone: ({ kind }) => kind === 'absent',
       recordEvent: (observation, event) =>
         recordEventOn(deps.events, observation.kind === 'present' ? observation.vm : undefined, event),
-      crashLoop: {
-        wishOf: (observation) => JSON.stringify(seenOf(observation)),
-        stateOf: () => '',
-        isOvertaken: () => false,
-        event: () => undefined,
-      },
     };
-  }
-
-  #withLastRule(observation: VmObservation): VmObservation {
-    return { ...observation, lastRule: this.reconciler.decisions.runOf(observation.key, observation.uid) };
   }
 
   async #execute(observation: VmObservation, { steps }: VmDecision, signal: AbortSignal) {

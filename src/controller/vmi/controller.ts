@@ -156,11 +156,11 @@ export class VmiController implements Component {
         return renderTriggerPod(name, launcher, claim, config);
       },
     };
+    const facts = factsParts(seenOf, { field: 'vmi', object: 'the VMI', onChange });
     return {
-      ...factsParts(seenOf, { field: 'vmi', object: 'the VMI', onChange }),
+      ...facts,
       isSynced: () => deps.vmis.synced,
-      observe: async (key, signal) =>
-        this.#withLastRule(await observeVmi(key, { ...deps, launchers, attachmentPods }, signal)),
+      observe: (key, signal) => observeVmi(key, { ...deps, launchers, attachmentPods }, signal),
       decide: (observation) => decideVmi(observation, renderers),
       execute: (observation, decision, signal) => this.#execute(observation, decision, signal),
       write: (attempt, report, signal) => writeStatus(attempt, report, { ...deps, cids }, signal),
@@ -168,17 +168,8 @@ export class VmiController implements Component {
       isGone: (observation) => this.#forgetIfGone(observation),
       recordEvent: (observation, event) =>
         recordEventOn(deps.events, observation.kind === 'present' ? observation.vmi : undefined, event),
-      crashLoop: {
-        wishOf: (observation) => JSON.stringify(seenOf(observation)),
-        stateOf: () => '',
-        isOvertaken: ({ code }) => code === staleCode,
-        event: () => undefined,
-      },
+      crashLoop: { ...facts.crashLoop, isOvertaken: ({ code }) => code === staleCode },
     };
-  }
-
-  #withLastRule(observation: VmiObservation): VmiObservation {
-    return { ...observation, lastRule: this.reconciler.decisions.runOf(observation.key, observation.uid) };
   }
 
   #execute(observation: VmiObservation, { steps }: VmiDecision, signal: AbortSignal) {

@@ -93,12 +93,6 @@ export function storageLoop<Observation extends Observed, Args>(
         if (object) deps.events.record(object, type, reason, message);
         return object !== undefined;
       },
-      crashLoop: {
-        wishOf: (observation) => JSON.stringify(seenOf(observation)),
-        stateOf: () => '',
-        isOvertaken: () => false,
-        event: () => undefined,
-      },
     },
     deps,
   );
