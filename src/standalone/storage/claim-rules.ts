@@ -1,4 +1,4 @@
-import { binaryQuantity, type PersistentVolume } from '../../api/index.ts';
+import { binaryQuantity, type PersistentVolume, parseQuantity } from '../../api/index.ts';
 import { decideBy, type ObjectEvent, ruleTable } from '../../reconcile/index.ts';
 import { type ClaimFacts, refusalOf, whyNotFor } from './claim-facts.ts';
 import { boundHandle, driver, finalizers, ownHandle } from './driver.ts';
@@ -51,6 +51,19 @@ export function lossOf({ claim, volume, dataProblem }: ClaimFacts): string | und
   return dataProblem && `its data ${dataProblem}`;
 }
 
+/** What claim and volume are to say. A claim may have got a volume that is larger than it asked for. */
+function grownBytes({ claim, volume }: ClaimFacts): number {
+  return Math.max(claim ? wantedBytes(claim) : 0, volume ? bytesOf(volume) : 0);
+}
+
+/** By how much one of them says less. The claim is written last, so that a node that ends in between leaves it behind its volume. */
+function missingBytes(facts: ClaimFacts): number {
+  const { claim, volume } = facts;
+  if (!claim || !volume || ownHandle(volume) === undefined) return 0;
+  const saysItself = parseQuantity(claim.status?.capacity?.storage) ?? 0;
+  return grownBytes(facts) - Math.min(bytesOf(volume), saysItself);
+}
+
 /** With the protection, which comes before any data. */
 function withProtection({ claim }: ClaimFacts, plan: Plan): Plan {
   if (!claim || has(claim, finalizers.claim)) return plan;
@@ -90,13 +103,9 @@ const table = ruleTable<ClaimFacts, Plan>(
     },
     {
       name: 'claim-grows',
-      why: 'The claim asks for more than its volume has: the disk is made larger, and a guest that runs is told.',
-      when: (facts) => {
-        const { claim, volume } = facts;
-        return isBound(facts) && claim !== undefined && volume !== undefined && wantedBytes(claim) > bytesOf(volume);
-      },
-      plan: (facts) =>
-        withProtection(facts, { steps: facts.claim ? [{ step: 'grow', sizeBytes: wantedBytes(facts.claim) }] : [] }),
+      why: 'The claim asks for more than its volume has, or than it says itself: the disk is made larger, and a guest that runs is told.',
+      when: (facts) => isBound(facts) && missingBytes(facts) > 0,
+      plan: (facts) => withProtection(facts, { steps: [{ step: 'grow', sizeBytes: grownBytes(facts) }] }),
     },
     {
       name: 'claim-bound',

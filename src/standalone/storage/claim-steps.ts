@@ -163,7 +163,7 @@ async function grow({ sizeBytes }: Step<ClaimStepArgs, 'grow'>, context: Context
   } catch (error) {
     return failedWith('VolumeResizeFailed', 'grow', error);
   }
-  await writeStatus(context, { capacity });
+  if (!(await writeStatus(context, { capacity }))) return changed;
   const message = `volume ${volume.metadata.name} has ${capacity.storage} now${roomWords(sizeBytes, freeBytes)}`;
   return { kind: 'done', events: [{ type: 'Normal', reason: 'VolumeResizeSuccessful', message }] };
 }

@@ -74,7 +74,10 @@ const base: ClaimFacts = {
 };
 
 const deletionTimestamp = '2026-01-01T00:00:00Z';
-const bound = claimWith({ spec: { volumeName: 'pvc-u1' }, status: { phase: 'Bound' } });
+const bound = claimWith({
+  spec: { volumeName: 'pvc-u1' },
+  status: { phase: 'Bound', capacity: { storage: '1Gi' } },
+});
 const lost = claimWith({ spec: { volumeName: 'pvc-u1' }, status: { phase: 'Lost' } });
 const volume = volumeWith();
 const gone = 'is gone: disk.img';
@@ -98,6 +101,9 @@ const rows: readonly [Partial<ClaimFacts>, string, string, string?][] = [
   [{ claim: lost, volume, dataProblem: gone }, 'claim-lost', ''],
   [{ claim: lost, volume }, 'volume-there', 'reserve bind'],
   [{ claim: bound, volume: volumeWith({ capacity: { storage: '512Mi' } }) }, 'claim-grows', 'grow'],
+  // The node ended when the volume was written, and the claim was not.
+  [{ claim: { ...bound, status: { phase: 'Bound', capacity: { storage: '512Mi' } } }, volume }, 'claim-grows', 'grow'],
+  [{ claim: bound, volume: volumeWith({ capacity: { storage: '2Gi' } }) }, 'claim-grows', 'grow'],
   [{ claim: bound, volume }, 'claim-bound', ''],
   [{ claim: { ...bound, metadata: { ...bound.metadata, finalizers: [] } }, volume }, 'claim-bound', 'protect'],
   [
