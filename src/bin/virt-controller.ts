@@ -30,7 +30,7 @@ async function run(flags: ControllerFlags): Promise<boolean> {
     });
   }
   try {
-    if (flags.unused.length > 0) log.warn({ flags: flags.unused }, 'flags were given that nothing here uses yet');
+    if (flags.unused.length > 0) log.warn({ flags: flags.unused }, 'flags were given that nothing here uses');
     const program = await makeProgram(flags, logging);
     const end = await program.run(stopping.signal);
     if (end.kind === 'released') log.info({}, 'virt-controller ends');

@@ -5,6 +5,7 @@ import { isReservedKey } from './synced-metadata.ts';
 
 const certificates = '/etc/virt-controller/certificates';
 const later = 'accepted, not used yet: ';
+const needless = 'accepted, not needed: ';
 
 /** Upstream's flags and defaults (pkg/virt-controller/watch/application.go, AddFlags), then ours. */
 export const controllerFlags = {
@@ -53,12 +54,12 @@ export const controllerFlags = {
   'snapshot-controller-resync-period': {
     kind: 'duration',
     fallback: 300_000,
-    help: `${later}snapshots are looked at when something of them changes`,
+    help: `${needless}snapshots are looked at when something of them changes`,
   },
   'node-topology-update-period': {
     kind: 'duration',
     fallback: 30_000,
-    help: 'accepted: labels follow nodes and guests at once',
+    help: `${needless}labels follow nodes and guests at once`,
   },
   ...syncedKeys('annotations'),
   ...syncedKeys('labels'),
@@ -159,7 +160,9 @@ function runtimeUserOf(flags: FlagValues<typeof controllerFlags>): number {
 /** They have another value than the one that counts. */
 function unusedOf(flags: FlagValues<typeof controllerFlags>): string[] {
   const given: Readonly<Record<string, unknown>> = flags;
-  const unused = Object.entries(controllerFlags).filter(([, { help }]) => help.startsWith(later));
+  const unused = Object.entries(controllerFlags).filter(([, { help }]) =>
+    [later, needless].some((prefix) => help.startsWith(prefix)),
+  );
   return unused.flatMap(([name, { fallback }]) => (given[name] === fallback ? [] : [`--${name}`]));
 }
 

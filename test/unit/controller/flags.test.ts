@@ -25,10 +25,13 @@ test('flags of launcher pods are carried on', () => {
   );
 });
 
-test('a flag that nothing uses yet is named when it asks for something', () => {
+test('a flag that nothing uses, yet or at all, is named when it asks for something', () => {
   assert.deepEqual(parseControllerFlags([])?.unused, []);
   const argv = ['--export-controller-threads=7', '--kubevirt-share-dir=/var/run/kubevirt', '--exporter-image=other'];
   assert.deepEqual(parseControllerFlags(argv)?.unused, ['--exporter-image', '--export-controller-threads']);
+  const needless = ['--node-topology-update-period', '--snapshot-controller-resync-period'];
+  const periods = needless.map((name) => `${name}=7s`);
+  assert.deepEqual(parseControllerFlags(periods)?.unused.sort(), needless);
 });
 
 for (const argv of [
