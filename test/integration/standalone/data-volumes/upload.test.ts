@@ -48,6 +48,7 @@ describe('uploads of disks', () => {
   interface Sent {
     readonly token?: string | undefined;
     readonly body?: Buffer;
+    readonly headers?: Readonly<Record<string, string>>;
     readonly method?: string;
     readonly route?: string;
     readonly contentType?: string;
@@ -62,9 +63,11 @@ describe('uploads of disks', () => {
     route = '/v1beta1/upload',
     contentType,
     cutAt,
+    headers: more,
   }: Sent): Promise<Answer> =>
     new Promise((resolve, reject) => {
       const headers = {
+        ...more,
         ...(token !== undefined && { authorization: `Bearer ${token}` }),
         ...(contentType !== undefined && { 'content-type': contentType }),
         ...(method === 'HEAD' ? {} : { 'content-length': body.length }),
@@ -243,10 +246,22 @@ describe('uploads of disks', () => {
     });
   }
 
-  test('a page of another origin may send a disk', async () => {
-    const preflight = await send({ method: 'OPTIONS', route: '/v1beta1/upload-form-async', body: Buffer.alloc(0) });
+  test('a page of another origin may send a disk, by a token and by no cookie', async () => {
+    const route = '/v1beta1/upload-form-async';
+    const preflight = await send({ method: 'OPTIONS', route, body: Buffer.alloc(0) });
     assert.equal(preflight.status, 200);
     assert.match(String(preflight.headers['access-control-allow-headers']), /Authorization/);
+    assert.equal(preflight.headers['access-control-allow-credentials'], undefined);
+    const token = await ready('foreign');
+    const body = form(['file', qcow2]);
+    const [origin, cookie] = ['https://elsewhere.example', `token=${token}; authorization=Bearer ${token}`];
+    const byCookie = await send({ route, contentType, body, headers: { origin, cookie } });
+    assert.equal(byCookie.status, 401);
+    await isEmpty('foreign');
+    const byToken = await send({ token, route, contentType, body, headers: { origin } });
+    assert.deepEqual([byToken.status, byToken.headers['access-control-allow-origin']], [200, '*']);
+    await node.until('foreign', 'Succeeded');
+    await isWhole('foreign');
   });
 
   test('another method and another path are said not to be there', async () => {
