@@ -16,6 +16,8 @@ const failed = 2;
 const exitLimitMs = 2000;
 /** The kubelet puts it into the pod's status. There is one in a cluster's pods only. */
 const messageFile = '/dev/termination-log';
+/** As much as the kubelet reads of it. */
+const messageBytes = 4096;
 /** For the monitor, which takes it away; the standalone node has none in between. */
 const monitorFlag = '--keep-after-failure';
 
@@ -35,8 +37,8 @@ function readFlags(): LauncherOptions | undefined {
 function fail(error: unknown): void {
   process.exitCode = failed;
   try {
-    // As many bytes as the kubelet reads of it.
-    writeFileSync(messageFile, `${errorMessage(error)}\n`.slice(0, 4096), { flag: 'r+' });
+    // The kubelet would keep the end of a longer one.
+    writeFileSync(messageFile, Buffer.from(`${errorMessage(error)}\n`).subarray(0, messageBytes), { flag: 'r+' });
   } catch {
     // The log has it.
   }
