@@ -53,7 +53,7 @@ export class MetadataCache {
   /** The guest's memory is being written into a file. */
   get isDumping(): boolean {
     const { MemoryDump } = this.metadata;
-    return MemoryDump !== null && MemoryDump.StartTimestamp !== null && MemoryDump.EndTimestamp === null;
+    return MemoryDump?.StartTimestamp != null && MemoryDump.EndTimestamp == null;
   }
 
   /** Changes metadata; listeners are called when something other than the UID differs. */

@@ -1,4 +1,4 @@
-import { type Clock, errorMessage, isRecord, type Logger, rfc3339 } from '../../base/index.ts';
+import { type Clock, errorMessage, type Logger, rfc3339 } from '../../base/index.ts';
 import { DomainState } from '../../libvirt/index.ts';
 import { LauncherError } from '../errors.ts';
 import { existingDomain, type Hypervisor } from '../ports.ts';
@@ -25,6 +25,7 @@ export interface MemoryDumpDeps {
   /** Where the agent finds how it went. */
   readonly metadata: {
     readonly metadata: { readonly MemoryDump: Record<string, unknown> | null };
+    readonly isDumping: boolean;
     updateMetadata(change: { readonly MemoryDump: Record<string, unknown> }): void;
   };
   readonly log: Logger;
@@ -49,11 +50,11 @@ export class MemoryDump {
 
   /** A dump that an earlier process of this launcher began has nobody to say how it ended. */
   start(): void {
-    const { MemoryDump: last } = this.#deps.metadata.metadata;
-    if (!isRecord(last) || last.StartTimestamp == null || last.EndTimestamp != null) return;
+    const { isDumping, metadata } = this.#deps.metadata;
+    if (!isDumping) return;
     this.#tell({
       ...noEnd,
-      ...last,
+      ...metadata.MemoryDump,
       ...this.#failed('the launcher was started again meanwhile: ask for another dump'),
     });
   }
