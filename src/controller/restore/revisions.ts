@@ -5,18 +5,17 @@ import {
   type VirtualMachine,
   type VirtualMachineRestore,
 } from '../../api/index.ts';
-import { isRecord, memberAt, sameJson } from '../../base/index.ts';
+import { isRecord, memberAt } from '../../base/index.ts';
 import { type MatcherField, matcherFields } from '../../instancetype/index.ts';
-import { getIfThere, isKubeError, type KubeClient, writeIfThere } from '../../kube/index.ts';
+import { getIfThere, type KubeClient, writeIfThere } from '../../kube/index.ts';
 import { controllerReference } from '../owned/index.ts';
-import { revisionNames } from '../snapshot-source/index.ts';
+import { copyRevision, revisionNames } from '../snapshot-source/index.ts';
 
 type Client = Pick<KubeClient, 'get' | 'create' | 'update'>;
 const type = resources.controllerRevisions;
 
 /**
- * The VM naming revisions of its own with what the snapshot's say. One of that name which says something else stays, and another name is taken. Makes
- * them; the VM owns them later, when it is there. Rejects with KubeError.
+ * The VM naming revisions of its own with what the snapshot's say. Makes them; the VM owns them later, when it is there. Rejects with KubeError.
  */
 export async function withRevisions(
   restore: VirtualMachineRestore,
@@ -43,26 +42,10 @@ async function ownRevision(
 ): Promise<string> {
   const { namespace } = metadata;
   const kept = await client.get<KubeObject>(type, { name, ...(namespace && { namespace }) }, { signal });
-  for (const wanted of revisionNames(name, [spec.virtualMachineSnapshotName, vm.metadata.name], metadata.uid)) {
-    const copy = {
-      ...kept,
-      metadata: {
-        name: wanted,
-        ...(namespace && { namespace }),
-        ...(kept.metadata.labels && { labels: kept.metadata.labels }),
-        ...(vm.metadata.uid && { ownerReferences: [controllerReference(resources.virtualMachines, vm)] }),
-      },
-    };
-    try {
-      await client.create(type, copy, { signal });
-      return wanted;
-    } catch (error) {
-      if (!isKubeError(error, 'ALREADY_EXISTS')) throw error;
-      const existing = await client.get<KubeObject>(type, copy.metadata, { signal });
-      if (sameJson(memberAt(existing, 'data'), memberAt(kept, 'data'))) return wanted;
-    }
-  }
-  throw new Error(`a ControllerRevision of the name of ${name} exists and says something else than the snapshot's`);
+  const names = revisionNames(name, [spec.virtualMachineSnapshotName, vm.metadata.name], metadata.uid);
+  // A VM that is yet to be made has no UID.
+  const owner = vm.metadata.uid ? controllerReference(resources.virtualMachines, vm) : undefined;
+  return copyRevision(kept, names, owner, client, signal);
 }
 
 /** Those that the VM names and nothing owns. Rejects with KubeError. */

@@ -12,10 +12,10 @@ import {
 } from '../../api/index.ts';
 import { isRecord } from '../../base/index.ts';
 import { type MatcherField, matcherFields } from '../../instancetype/index.ts';
-import { isKubeError, type KubeClient } from '../../kube/index.ts';
+import type { KubeClient } from '../../kube/index.ts';
 import { storedRevisionName } from '../instancetypes/index.ts';
 import { controllerReference } from '../owned/index.ts';
-import { revisionNames, type VolumeFacts } from '../snapshot-source/index.ts';
+import { copyRevision, revisionNames, type VolumeFacts } from '../snapshot-source/index.ts';
 
 /** The snapshot's content, as it is made once the VM is locked; `spec`: what the VM is, or what its guest was started from. Pure. */
 export function makeContent(
@@ -112,20 +112,6 @@ async function keepRevision(
   const { namespace } = snapshot.metadata;
   const type = resources.controllerRevisions;
   const source = await client.get<KubeObject>(type, { name, ...(namespace && { namespace }) }, { signal });
-  const [wanted = name] = revisionNames(name, [vm.metadata.name, snapshot.metadata.name], snapshot.metadata.uid);
-  const copy = {
-    ...source,
-    metadata: {
-      name: wanted,
-      ...(namespace && { namespace }),
-      ...(source.metadata.labels && { labels: source.metadata.labels }),
-      ownerReferences: [controllerReference(resources.virtualMachineSnapshots, snapshot)],
-    },
-  };
-  try {
-    await client.create(type, copy, { signal });
-  } catch (error) {
-    if (!isKubeError(error, 'ALREADY_EXISTS')) throw error;
-  }
-  return copy.metadata.name;
+  const names = revisionNames(name, [vm.metadata.name, snapshot.metadata.name], snapshot.metadata.uid);
+  return copyRevision(source, names, controllerReference(resources.virtualMachineSnapshots, snapshot), client, signal);
 }
