@@ -1,7 +1,7 @@
 import type { Key, PersistentVolumeClaim, VirtualMachine, VirtualMachineSnapshotContent } from '../../api/index.ts';
 import { isRecord, listOf, memberAt } from '../../base/index.ts';
 import type { ClaimFilling } from '../data-volumes/index.ts';
-import type { SnapshotClasses } from './classes.ts';
+import type { FoundClass, SnapshotClasses } from './classes.ts';
 
 /** A volume of a VM, as a snapshot sees it. */
 export interface SourceVolume {
@@ -70,6 +70,7 @@ export async function volumeFacts(
   deps: VolumeDeps,
   signal: AbortSignal,
 ): Promise<VolumeFacts[]> {
+  const classes = { of: eachOnce((storageClass) => deps.classes.of(storageClass, signal)) };
   const facts = volumesOf(spec).map(async (volume): Promise<VolumeFacts> => {
     const { claimName } = volume;
     if (claimName === undefined) {
@@ -77,23 +78,37 @@ export async function volumeFacts(
       return { ...volume, claim: undefined, support: { kind: 'none', why } };
     }
     const claim = deps.claims.get(`${metadata.namespace}/${claimName}`);
-    return { ...volume, claim, support: await supportOf(volume.name, claimName, claim, deps, signal) };
+    return { ...volume, claim, support: await supportOf(volume.name, claimName, claim, { ...deps, classes }) };
   });
   return Promise.all(facts);
+}
+
+/** One question per class: most disks of a VM are of the same. */
+function eachOnce(ask: (name: string) => Promise<FoundClass>): (name: string) => Promise<FoundClass> {
+  const asked = new Map<string, Promise<FoundClass>>();
+  return (name) => {
+    const answer = asked.get(name) ?? ask(name);
+    asked.set(name, answer);
+    return answer;
+  };
+}
+
+interface SupportDeps {
+  readonly dataVolumes: VolumeDeps['dataVolumes'];
+  readonly classes: { of(storageClass: string): Promise<FoundClass> };
 }
 
 async function supportOf(
   volume: string,
   name: string,
   claim: PersistentVolumeClaim | undefined,
-  { dataVolumes, classes }: VolumeDeps,
-  signal: AbortSignal,
+  { dataVolumes, classes }: SupportDeps,
 ): Promise<VolumeSupport> {
   const why = claimProblem(name, claim, dataVolumes);
   if (why !== undefined || !claim) return { kind: 'waits', why: why ?? '' };
   const storageClass = claim.spec.storageClassName ?? '';
   if (storageClass === '') return { kind: 'none', why: `claim ${name} has no storage class [${volume}]` };
-  const found = await classes.of(storageClass, signal);
+  const found = await classes.of(storageClass);
   if (found.kind !== 'none') return found;
   const none = `No VolumeSnapshotClass: Volume snapshots are not configured for this StorageClass [${storageClass}] [${volume}]`;
   return { kind: 'none', why: found.why || none };

@@ -10,7 +10,7 @@ export interface SourceFacts {
   readonly isLocked: boolean;
   /** The VM names this snapshot as the one under way. */
   readonly isMarked: boolean;
-  /** What a snapshot would have of each volume; empty where it is not asked. */
+  /** What a snapshot would have of each volume; empty where it is not asked, as once there is a content. */
   readonly volumes: readonly VolumeFacts[];
   /** Why it cannot be locked now. */
   readonly problem: string | undefined;

@@ -82,13 +82,13 @@ async function sourceOf(
   if (!vm || (known && known !== vm.metadata.uid)) return undefined;
   const guest = guestOf(vmiOf(vm, deps.vmis));
   const isLocked = isLockedBy(vm, name);
-  const isAsked = !isSnapshotOver(snapshot) && !isEnding(snapshot, now);
+  const isAsked = content === undefined && !isSnapshotOver(snapshot) && !isEnding(snapshot, now);
   const volumes = isAsked ? await volumeFacts(vm, deps, signal) : [];
   const seen = { volumes, isOnline: guest.isOnline };
   // Who has locked it may have ended before the content was written: what is not known of a volume now would leave it out.
-  const openProblem = isLocked ? volumeProblem(vm, volumes) : lockProblem(vm, snapshot, seen, deps);
-  const problem = isAsked && content === undefined ? openProblem : undefined;
-  return { vm, guest, isLocked, isMarked: markOf(vm, 'snapshotInProgress') === name, volumes, problem };
+  const openProblem = () => (isLocked ? volumeProblem(vm, volumes) : lockProblem(vm, snapshot, seen, deps));
+  const isMarked = markOf(vm, 'snapshotInProgress') === name;
+  return { vm, guest, isLocked, isMarked, volumes, problem: isAsked ? openProblem() : undefined };
 }
 
 interface Seen {

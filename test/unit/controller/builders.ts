@@ -1,6 +1,14 @@
-import type { KubeObject, Pod, VirtualMachine, VirtualMachineInstance, VmiSpec } from '../../../src/api/index.ts';
+import {
+  type KubeObject,
+  keyOf,
+  type Pod,
+  type VirtualMachine,
+  type VirtualMachineInstance,
+  type VmiSpec,
+} from '../../../src/api/index.ts';
 import type { ControllerConfig, ControllerConfigBase } from '../../../src/cluster-config/index.ts';
 import type { VmiFacts } from '../../../src/controller/vmi/observation.ts';
+import { ReadYourWrites } from '../../../src/reconcile/index.ts';
 import { readControllerConfig } from '../../fixtures/cluster-config.ts';
 
 export const base: ControllerConfigBase = { launcherImage: 'virt-launcher', runtimeUser: 0, architecture: 'amd64' };
@@ -98,4 +106,11 @@ export function buildVmiFacts(facts: Partial<VmiFacts> = {}): VmiFacts {
     now: new Date(0),
     ...facts,
   };
+}
+
+/** A cache of these objects that is synced and never changes. */
+export function cacheOf<T extends KubeObject>(objects: readonly T[]): ReadYourWrites<T> {
+  const byKey = new Map(objects.map((object) => [keyOf(object), object]));
+  const get = (key: string) => byKey.get(key);
+  return new ReadYourWrites<T>({ synced: true, get, keys: () => byKey.keys(), onChange: () => () => undefined });
 }

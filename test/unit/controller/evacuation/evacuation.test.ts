@@ -1,29 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import {
-  type KubeObject,
-  keyOf,
-  type Pod,
-  type VirtualMachineInstance,
-  type VirtualMachineInstanceMigration,
-} from '../../../../src/api/index.ts';
+import type { Pod, VirtualMachineInstance, VirtualMachineInstanceMigration } from '../../../../src/api/index.ts';
 import { decideEvacuation } from '../../../../src/controller/evacuation/decide.ts';
 import { cordonNote, type DrainedNode, observeNode } from '../../../../src/controller/evacuation/observe.ts';
-import { type CachedObjects, ReadYourWrites } from '../../../../src/reconcile/index.ts';
 import { FakeClock } from '../../../fixtures/fake-clock.ts';
-import { buildConfig, buildPod, buildVmi } from '../builders.ts';
+import { buildConfig, buildPod, buildVmi, cacheOf } from '../builders.ts';
 import { buildMigration } from '../migration/situations.ts';
-
-function cacheOf<T extends KubeObject>(objects: readonly T[]): ReadYourWrites<T> {
-  const byKey = new Map(objects.map((object) => [keyOf(object), object]));
-  const cache: CachedObjects<T> = {
-    synced: true,
-    get: (key) => byKey.get(key),
-    keys: () => byKey.keys(),
-    onChange: () => () => undefined,
-  };
-  return new ReadYourWrites(cache);
-}
 
 interface State {
   readonly spec?: DrainedNode['spec'];

@@ -1,29 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import {
-  type KubeObject,
-  keyOf,
-  type Pod,
-  type VirtualMachineInstance,
-  type VmiPhase,
-} from '../../../../src/api/index.ts';
+import type { Pod, VirtualMachineInstance, VmiPhase } from '../../../../src/api/index.ts';
 import { decideNode, nodeRules } from '../../../../src/controller/node/decide.ts';
 import { executors } from '../../../../src/controller/node/execute.ts';
 import { observeNode } from '../../../../src/controller/node/observe.ts';
-import { type CachedObjects, ReadYourWrites } from '../../../../src/reconcile/index.ts';
 import { FakeClock } from '../../../fixtures/fake-clock.ts';
-import { buildPod, buildRunningPod, buildVmi } from '../builders.ts';
-
-function cacheOf<T extends KubeObject>(objects: readonly T[]): ReadYourWrites<T> {
-  const byKey = new Map(objects.map((object) => [keyOf(object), object]));
-  const cache: CachedObjects<T> = {
-    synced: true,
-    get: (key) => byKey.get(key),
-    keys: () => byKey.keys(),
-    onChange: () => () => undefined,
-  };
-  return new ReadYourWrites(cache);
-}
+import { buildPod, buildRunningPod, buildVmi, cacheOf } from '../builders.ts';
 
 interface State {
   /** Age of the heartbeat by this machine's clock; null: there was never one; a text: what stands there. */

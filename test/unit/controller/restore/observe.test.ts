@@ -4,7 +4,6 @@ import {
   annotations,
   finalizers,
   type KubeObject,
-  keyOf,
   type Pod,
   type VirtualMachine,
   type VirtualMachineRestore,
@@ -16,16 +15,9 @@ import { executors } from '../../../../src/controller/restore/execute.ts';
 import type { PresentRestore, SourceFacts } from '../../../../src/controller/restore/observation.ts';
 import { type ObserveDeps, observeRestore } from '../../../../src/controller/restore/observe.ts';
 import { KubeError } from '../../../../src/kube/index.ts';
-import { ReadYourWrites } from '../../../../src/reconcile/index.ts';
 import { FakeClock } from '../../../fixtures/fake-clock.ts';
-import { buildPod, buildVm } from '../builders.ts';
+import { buildPod, buildVm, cacheOf } from '../builders.ts';
 import { buildClaim, buildContent, buildSnapshot } from './builders.ts';
-
-function cacheOf<T extends KubeObject>(objects: readonly T[]): ReadYourWrites<T> {
-  const byKey = new Map(objects.map((object) => [keyOf(object), object]));
-  const get = (key: string) => byKey.get(key);
-  return new ReadYourWrites<T>({ synced: true, get, keys: () => byKey.keys(), onChange: () => () => undefined });
-}
 
 const group = 'snapshot.kubevirt.io/v1beta1';
 
