@@ -23,7 +23,7 @@ import type { DataVolumes } from './data-volumes/index.ts';
 import type { ExplainedController } from './explain/index.ts';
 import { addSnapshotMetrics, type ControllerMeters, type QueueName } from './metrics/index.ts';
 import { RestoreController, restoreRules } from './restore/index.ts';
-import { SnapshotController, snapshotRules } from './snapshot/index.ts';
+import { awaitedVms, SnapshotController, snapshotRules } from './snapshot/index.ts';
 import { SnapshotContentController, snapshotContentRules } from './snapshot-content/index.ts';
 import { SnapshotClasses } from './snapshot-source/index.ts';
 
@@ -153,12 +153,9 @@ export class SnapshotControllers {
 type SnapshotInformers = ReturnType<typeof makeInformers>;
 
 function makeInformers(deps: Pick<SnapshotControllersDeps, 'client' | 'log' | 'clock' | 'random'>) {
-  const sourceOf = ({ metadata, spec }: VirtualMachineSnapshot) => [
-    `${metadata.namespace}/${spec?.source?.name ?? ''}`,
-  ];
   return {
     snapshots: new Informer<VirtualMachineSnapshot>(
-      { type: resources.virtualMachineSnapshots, indexes: { [bySource]: sourceOf } },
+      { type: resources.virtualMachineSnapshots, indexes: { [bySource]: awaitedVms } },
       deps,
     ),
     contents: new Informer<VirtualMachineSnapshotContent>({ type: resources.virtualMachineSnapshotContents }, deps),

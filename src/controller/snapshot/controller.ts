@@ -22,7 +22,7 @@ import {
   type Written,
 } from '../../reconcile/index.ts';
 import { controllerBackoff, recordEventOn, stepDeadlineMs } from '../reconciling.ts';
-import { markOf, storeStatus } from '../snapshot-source/index.ts';
+import { isSnapshotOver, markOf, storeStatus } from '../snapshot-source/index.ts';
 import { StartSpecs } from '../vm/index.ts';
 import { decideSnapshot, type SnapshotDecision } from './decide.ts';
 import { executors } from './execute.ts';
@@ -41,7 +41,7 @@ export interface SnapshotControllerDeps extends Omit<ObserveDeps, 'vmis'> {
   readonly events: EventRecorder;
   readonly log: Logger;
   readonly random: () => number;
-  /** Keys of snapshots of a VM. */
+  /** Keys of snapshots that wait for a VM. */
   readonly snapshotsOf: (vm: Key) => readonly Key[];
   /** Calls back when a claim, a storage class or a snapshot class has changed. */
   readonly onStorageChange: (listener: () => void) => () => void;
@@ -100,7 +100,8 @@ export class SnapshotController implements Component {
 
   #wakeOpen(): void {
     for (const snapshot of this.#deps.snapshots.list()) {
-      if (!snapshot.status?.virtualMachineSnapshotContentName) this.reconciler.wake(keyOf(snapshot));
+      if (!isSnapshotOver(snapshot) && !snapshot.status?.virtualMachineSnapshotContentName)
+        this.reconciler.wake(keyOf(snapshot));
     }
   }
 
@@ -146,6 +147,12 @@ export class SnapshotController implements Component {
     const write = { type: resources.virtualMachineSnapshots, object, status, events: eventsOf(seen, status) };
     return storeStatus<VirtualMachineSnapshot>(write, { client, objects: snapshots }, report, signal);
   }
+}
+
+/** Keys of VMs whose changes a snapshot waits for: none, once it is over. A VM that is still marked for it names it itself. */
+export function awaitedVms(snapshot: VirtualMachineSnapshot): Key[] {
+  const { metadata, spec } = snapshot;
+  return isSnapshotOver(snapshot) ? [] : [`${metadata.namespace}/${spec?.source?.name ?? ''}`];
 }
 
 /** In few words for people; keys are names of log fields, too. */
