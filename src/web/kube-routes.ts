@@ -14,7 +14,7 @@ const routes: Readonly<Record<string, readonly RegExp[]>> = {
   ],
   POST: [new RegExp(`^${kubevirt}/virtualmachines$`), new RegExp(`^${core}/persistentvolumeclaims$`)],
   PUT: [new RegExp(`^${kubevirt}/virtualmachines/${name}$`)],
-  DELETE: [new RegExp(`^${kubevirt}/virtualmachines/${name}$`)],
+  DELETE: [new RegExp(`^${kubevirt}/(?:virtualmachines|virtualmachineinstances)/${name}$`)],
 };
 
 /** No `watch` and no `follow`: an answer ends. */
