@@ -65,7 +65,7 @@ export { userOf } from './process-table.ts';
 export { openPty } from './pty.ts';
 export { findDaemon, findPitThread, findQemu, isVcpu, vcpuThreads } from './qemu-processes.ts';
 export { type RecordFiles, recordDirectory } from './record-files.ts';
-export { replaceFile, replaceFileSync, syncDirectory, syncTree } from './replace-file.ts';
+export { draftFile, type FileDraft, replaceFile, replaceFileSync, syncDirectory, syncTree } from './replace-file.ts';
 export { openBelow, openInRoot, openNoFollow, openTrusted, SafePath, SafePathError } from './safe-path.ts';
 export { loadScheduling, type Scheduling, SchedulingError } from './scheduling.ts';
 export { isPlainFile, isSameFile, Storage, StorageError, type StorageUser } from './storage.ts';

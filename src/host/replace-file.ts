@@ -25,13 +25,39 @@ export async function replaceFile(
     replaceFileSync(file, content, mode);
     return;
   }
+  const draft = await draftFile(file, content, mode);
+  await draft.keep();
+}
+
+/** The content of a file before it takes its place. */
+export interface FileDraft {
+  /** Replaces the file, also when the power fails. Rejects with the system's error; the draft is then gone. */
+  keep(): Promise<void>;
+  /** The file stays as it is. */
+  discard(): Promise<void>;
+}
+
+/**
+ * Writes what is to replace a file, under a name beside it that nobody has: what can fail has been tried before something else is
+ * done that cannot be taken back. Rejects with the system's error; the draft is then gone.
+ */
+export async function draftFile(file: string, content: string | Uint8Array, mode: number): Promise<FileDraft> {
   const draft = draftOf(file);
-  try {
-    await replaceForGood(draft, file, content, mode);
-  } catch (error) {
-    await rm(draft, { force: true }).catch(() => undefined);
-    throw error;
-  }
+  const discard = () => rm(draft, { force: true });
+  const orDiscarded = async (work: () => Promise<void>) => {
+    try {
+      await work();
+    } catch (error) {
+      await discard().catch(() => undefined);
+      throw error;
+    }
+  };
+  await orDiscarded(() => writeSynced(draft, content, mode));
+  const keep = async () => {
+    await rename(draft, file);
+    await syncDirectory(path.dirname(file));
+  };
+  return { keep: () => orDiscarded(keep), discard };
 }
 
 /**
@@ -57,7 +83,7 @@ function draftOf(file: string): string {
   return path.join(path.dirname(file), `.${path.basename(file)}.${randomBytes(6).toString('hex')}${draftSuffix}`);
 }
 
-async function replaceForGood(draft: string, file: string, content: string | Uint8Array, mode: number): Promise<void> {
+async function writeSynced(draft: string, content: string | Uint8Array, mode: number): Promise<void> {
   const handle = await open(draft, 'wx', mode);
   try {
     await handle.writeFile(content);
@@ -65,8 +91,6 @@ async function replaceForGood(draft: string, file: string, content: string | Uin
   } finally {
     await handle.close();
   }
-  await rename(draft, file);
-  await syncDirectory(path.dirname(file));
 }
 
 /**

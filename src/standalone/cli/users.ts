@@ -1,9 +1,8 @@
-import { rm } from 'node:fs/promises';
 import { kubeconfigText } from '../../apiserver/index.ts';
 import { errorMessage, isRecord, sleep } from '../../base/index.ts';
 import { isKubeError, type KubeClient, loadKubeAccess } from '../../kube/index.ts';
 import { NodeError } from '../errors.ts';
-import { readIfThere, writeFileAtomic } from '../files.ts';
+import { draftFileAtomic, readIfThere } from '../files.ts';
 import type { NodePaths } from '../paths.ts';
 import {
   checkNamespaceName,
@@ -75,15 +74,12 @@ export async function addUser(paths: NodePaths, wish: UserWish, now: Date): Prom
 
 /** Written before the token of before is worth nothing: a file that cannot be takes nobody's right away. Throws NodeError NO_PERMISSION. */
 async function draftOf(output: string, text: string) {
-  const draft = `${output}.new`;
   try {
-    await writeFileAtomic(draft, text, 0o600);
+    return await draftFileAtomic(output, text);
   } catch (cause) {
     const why = `${output} cannot be written (${errorMessage(cause)}): nothing was changed, choose another file`;
     throw new NodeError('NO_PERMISSION', why, { cause });
   }
-  const discard = () => rm(draft, { force: true });
-  return { keep: () => writeFileAtomic(output, text, 0o600).then(discard), discard };
 }
 
 /** Also while the node does not run. Throws NodeError. */

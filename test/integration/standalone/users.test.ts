@@ -66,6 +66,16 @@ describe('ordinary users of the node’s API', () => {
     assert.ok(!(await readdir(paths.usersDir)).includes('hans.json'));
   });
 
+  test('beside the file nothing of the user is touched, and nothing is left', async () => {
+    const own = `${fileOf('olga')}.new`;
+    await writeFile(own, 'mine');
+    await add('olga');
+    assert.equal(await readFile(own, 'utf8'), 'mine');
+    const beside = (await readdir(paths.stateDir)).filter((name) => name.includes('olga.kubeconfig'));
+    assert.deepEqual(beside.sort(), ['olga.kubeconfig', 'olga.kubeconfig.new']);
+    await revokeUser(paths, 'olga');
+  });
+
   test('a user of one namespace makes VMs there, and sees nothing of another', async () => {
     const { client, said } = await add('anna', { namespace: 'team-a' });
     assert.match(said, /anna may make and use VMs in the namespace team-a only/);

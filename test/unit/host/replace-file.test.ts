@@ -12,7 +12,7 @@ import {
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
-import { replaceFile, replaceFileSync, syncTree } from '../../../src/host/index.ts';
+import { draftFile, replaceFile, replaceFileSync, syncTree } from '../../../src/host/index.ts';
 
 let directory: string;
 beforeEach(() => {
@@ -43,6 +43,19 @@ test('a file that cannot be replaced stays, and the draft is gone', async () => 
   await assert.rejects(replaceFile(opened, 'new', 0o600), { code: 'EISDIR' });
   assert.deepEqual(readdirSync(directory), ['place']);
   await assert.rejects(replaceFile(path.join(directory, 'missing/file'), 'new', 0o600), { code: 'ENOENT' });
+});
+
+test('a draft replaces the file when it is kept, and not before; discarded it leaves nothing', async () => {
+  const file = path.join(directory, 'state.json');
+  writeFileSync(file, 'old');
+  const draft = await draftFile(file, 'new', 0o600);
+  assert.equal(readFileSync(file, 'utf8'), 'old');
+  await draft.keep();
+  assert.equal(readFileSync(file, 'utf8'), 'new');
+  assert.equal(statSync(file).mode & 0o777, 0o600);
+  await (await draftFile(file, 'newer', 0o600)).discard();
+  assert.equal(readFileSync(file, 'utf8'), 'new');
+  assert.deepEqual(readdirSync(directory), ['state.json']);
 });
 
 test('at once, without waiting for a disk, it is the same: whole, with its mode, and no draft stays', () => {
