@@ -2,7 +2,7 @@ import { createWriteStream } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import path from 'node:path';
-import { PassThrough, Transform } from 'node:stream';
+import { Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { type Clock, type Component, errorCode, errorMessage, type Logger } from '../../base/index.ts';
 import { HttpServer } from '../../http/index.ts';
@@ -96,12 +96,14 @@ export class UploadProxy implements Component {
   }
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    // A pipeline that fails takes the request's socket from it, and leaves it open.
+    const { socket } = request;
     const answer = await this.#answer(request).catch((error: unknown) => {
       const refusal = refusalOf(error);
       this.#deps.log.warn({ err: errorMessage(error), httpStatus: refusal.httpStatus }, 'an upload was refused');
       return refusal;
     });
-    if (request.socket.destroyed) return;
+    if (socket.destroyed) return;
     // What is left of a body that nobody wants would be taken for the next request.
     if (!request.complete) response.setHeader('Connection', 'close');
     response.writeHead(answer.httpStatus, { ...anyOrigin, 'Content-Type': 'text/plain; charset=utf-8' });
@@ -163,21 +165,27 @@ export class UploadProxy implements Component {
   }
 
   async #store(request: IncomingMessage, file: string, maxBytes: number, { isForm }: Route): Promise<void> {
-    const source = isForm ? new FormFile(request.headers['content-type']) : new PassThrough();
-    let bytes = 0;
-    const bounded = new Transform({
-      transform: (chunk: Buffer, _encoding, done) => {
-        bytes += chunk.length;
-        if (bytes > maxBytes) done(tooLarge(maxBytes));
-        else done(null, chunk);
-      },
-    });
+    // Before the parser: what it passes over (other fields, what follows the form) has an end, too.
+    const parts = [bounded(maxBytes), ...(isForm ? [new FormFile(request.headers['content-type'])] : [])];
+    const out = createWriteStream(file, { flags: 'wx', mode: 0o600 });
     const silent = () => request.destroy(new Error('nothing came for a while'));
     request.setTimeout(silenceMs, silent);
-    await pipeline(request, source, bounded, createWriteStream(file, { flags: 'wx', mode: 0o600 }));
+    await pipeline([request, ...parts, out]);
     request.setTimeout(0);
-    if (bytes === 0) throw new NodeError('DISK_REFUSED', 'the upload is empty');
+    if (out.bytesWritten === 0) throw new NodeError('DISK_REFUSED', 'the upload is empty');
   }
+}
+
+/** Passes on what comes, and fails with NodeError DISK_REFUSED when it is more. */
+function bounded(maxBytes: number): Transform {
+  let bytes = 0;
+  return new Transform({
+    transform: (chunk: Buffer, _encoding, done) => {
+      bytes += chunk.length;
+      if (bytes > maxBytes) done(tooLarge(maxBytes));
+      else done(null, chunk);
+    },
+  });
 }
 
 async function requireLength({ headers }: IncomingMessage, work: string, maxBytes: number): Promise<void> {

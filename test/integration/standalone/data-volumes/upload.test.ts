@@ -5,6 +5,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import https from 'node:https';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { text } from 'node:stream/consumers';
 import { after, before, describe, test } from 'node:test';
 import { findCondition, type KubeObject, resources } from '../../../../src/api/index.ts';
 import { required } from '../../../../src/base/index.ts';
@@ -75,11 +76,8 @@ describe('uploads of disks', () => {
       const request = https.request(`${node.proxy.url}${route}`, { ca: node.proxy.ca, agent: false, method, headers });
       request.on('error', reject);
       request.on('response', (response) => {
-        let text = '';
-        response.setEncoding('utf8').on('data', (piece: string) => {
-          text += piece;
-        });
-        response.on('end', () => resolve({ status: response.statusCode ?? 0, body: text, headers: response.headers }));
+        const { statusCode = 0, headers } = response;
+        text(response).then((body) => resolve({ status: statusCode, body, headers }), reject);
       });
       if (cutAt !== undefined) request.write(body.subarray(0, cutAt), () => request.destroy());
       else request.end(method === 'HEAD' ? undefined : body);
@@ -245,6 +243,57 @@ describe('uploads of disks', () => {
       await isWhole(name);
     });
   }
+
+  const kinds = {
+    'a disk': { route: '/v1beta1/upload', head: '' },
+    'another field than the disk': {
+      route: '/v1beta1/upload-form',
+      head: '--edge\r\nContent-Disposition: form-data; name="other"\r\n\r\n',
+    },
+  };
+  for (const [what, { route, head }] of Object.entries(kinds)) {
+    test(`${what} that says no length and does not end is refused once it is too much`, async () => {
+      const name = `endless${head.length}`;
+      const token = await ready(name, '1Mi');
+      const { answered, sentBytes } = await sendEndlessly(route, token, head);
+      // Who is still sending may see the end of the connection before the answer.
+      assert.match(answered, /more than \d+ bytes, which are the most|EPIPE|ECONNRESET|hang up/);
+      assert.ok(sentBytes < mostSentBytes, `${sentBytes} bytes were taken`);
+      await isEmpty(name);
+      assert.equal((await send({ token, body: Buffer.alloc(mib, 'x') })).status, 200, 'a right one may follow');
+    });
+  }
+
+  /** No more than this many bytes, for a proxy without a bound. */
+  const mostSentBytes = 256 * mib;
+  const sendEndlessly = (route: string, token: string, head: string) =>
+    new Promise<{ readonly answered: string; readonly sentBytes: number }>((resolve) => {
+      const headers = { authorization: `Bearer ${token}`, 'content-type': contentType };
+      const options = { ca: node.proxy.ca, agent: false, method: 'POST', headers };
+      const request = https.request(`${node.proxy.url}${route}`, options);
+      let sentBytes = 0;
+      const piece = Buffer.alloc(mib, 'x');
+      const isOver = new AbortController();
+      const end = (answered: string) => {
+        isOver.abort();
+        resolve({ answered, sentBytes });
+        request.destroy();
+      };
+      request.on('error', ({ message }) => end(message));
+      request.on('response', (response) => {
+        text(response).then(end, ({ message }: Error) => end(message));
+      });
+      const more = () => {
+        if (isOver.signal.aborted) return;
+        if (sentBytes >= mostSentBytes) {
+          request.end();
+          return;
+        }
+        sentBytes += piece.length;
+        request.write(piece, more);
+      };
+      request.write(head || 'x', more);
+    });
 
   test('a page of another origin may send a disk, by a token and by no cookie', async () => {
     const route = '/v1beta1/upload-form-async';
