@@ -1,6 +1,6 @@
 #!/bin/sh
 # sh bench/upstream-agent.sh DIRECTORY FLAGS…
-# Upstream's virt-handler of DIRECTORY (made by bench/build-upstream.sh) as `--vs` of a bench: in the mount namespace that the bench gives each agent,
+# Upstream's virt-handler of DIRECTORY, with its virt-chroot (scripts/upstream-parts.mjs builds both), as `--vs` of a bench: in the mount namespace that the bench gives each agent,
 # so nothing of it is seen on the machine. The agent takes this process' id.
 set -e
 directory=$(realpath "$1")

@@ -60,8 +60,12 @@ const hashOf = (...parts) => createHash('sha256').update(parts.join('\n')).diges
 /** Another list of programs is another folder: what was built before does not stand in for it. */
 const programsFolder = `programs-${hashOf(...packages)}`;
 const built = (name) => path.join(cache, programsFolder, name);
-/** Upstream's agent as `--vs` of a bench; it has to be built, by `npm run test:upstream` for one. */
-export const upstreamAgentCommand = `sh bench/upstream-agent.sh ${path.join(cache, programsFolder)}`;
+/** Upstream's agent as `--vs` of a bench. Throws unless it has been built. */
+export function upstreamAgentCommand() {
+  const missing = ['virt-handler', 'virt-chroot'].find((name) => !existsSync(built(name)));
+  if (missing) throw new Error(`upstream's ${missing} is not built: npm run test:upstream`);
+  return `sh bench/upstream-agent.sh ${path.join(cache, programsFolder)}`;
+}
 
 /** What keeps upstream's programs from running here, in words; undefined when nothing does. */
 export function whyNoUpstream() {
