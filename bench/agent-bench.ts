@@ -62,7 +62,11 @@ interface Bench {
 /** All programs in turn, run by run. */
 export async function agentBench(options: AgentBenchOptions): Promise<AgentReport> {
   const lists = new Map(options.programs.map(({ name }) => [name, new FigureList()]));
-  const listOf = ({ name }: AgentProgram) => lists.get(name) ?? new FigureList();
+  const listOf = ({ name }: AgentProgram) => {
+    const list = lists.get(name);
+    if (!list) throw new Error(`no figures are kept of ${name}`);
+    return list;
+  };
   const dir = mkdtempSync(path.join(tmpdir(), 'agent-'));
   const withVms = options.scenes.filter((scene) => scene !== 'console');
   try {

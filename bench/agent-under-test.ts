@@ -16,6 +16,7 @@ import { issue, makeAuthority } from '../src/certificates/index.ts';
 import type { KubeClient } from '../src/kube/index.ts';
 import { serverCommonName } from '../src/tls/index.ts';
 import { monotonicMs } from '../test/fixtures/scripted-launcher-fleet.ts';
+import { cpuMs } from './process-figures.ts';
 import { registeringKubelet } from './registering-kubelet.ts';
 import { ended, waitFor } from './waiting.ts';
 
@@ -190,12 +191,10 @@ export class AgentUnderTest {
   /** CPU time and wake-ups of all its threads that live, exactly: for spans in which it does hardly anything. */
   activity(): { readonly cpuMs: number; readonly wakeUps: number } {
     const tasks = readdirSync(`/proc/${this.pid}/task`).map((id) => `/proc/${this.pid}/task/${id}`);
-    let [cpuMs, wakeUps] = [0, 0];
-    for (const task of tasks) {
-      cpuMs += Number(readFileSync(`${task}/schedstat`, 'latin1').split(' ')[0]) / 1e6;
-      wakeUps += Number(/^voluntary_ctxt_switches:\s+(\d+)/m.exec(readFileSync(`${task}/status`, 'latin1'))?.[1]);
-    }
-    return { cpuMs, wakeUps };
+    const wakeUps = tasks.map((task) => {
+      return Number(/^voluntary_ctxt_switches:\s+(\d+)/m.exec(readFileSync(`${task}/status`, 'latin1'))?.[1]);
+    });
+    return { cpuMs: cpuMs(this.pid), wakeUps: wakeUps.reduce((sum, each) => sum + each, 0) };
   }
 
   residentMb(): number {

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { setImmediate } from 'node:timers/promises';
 import type { VirtualMachineInstance } from '../src/api/index.ts';
+import { sleep } from '../src/base/index.ts';
 import { CmdCaller } from '../test/fixtures/cmd-caller.ts';
 import { hasStatus } from '../test/fixtures/launcher-bench.ts';
 import { type LauncherSandbox, startLauncher } from '../test/fixtures/launcher-sandbox.ts';
@@ -11,6 +12,8 @@ import { cpuMs, type MemoryMb, memoryMb } from './process-figures.ts';
 import { waitFor } from './waiting.ts';
 
 export interface LauncherBenchOptions {
+  /** Absolute path. */
+  readonly program: string;
   readonly runs: number;
   /** VMs beside each other. */
   readonly vms: number;
@@ -19,15 +22,15 @@ export interface LauncherBenchOptions {
   readonly say: (text: string) => void;
 }
 
-const program = 'dist/bin/virt-launcher.js';
 /** After the start has been forgotten: garbage of it is collected when there is some more. */
 const restMs = 20_000;
 
 /** Launchers as processes of pods of their own, with libvirt and QEMU: what a start costs, and what a VM costs as long as it runs. */
-export async function launcherBench({ runs, vms, flags = [], say }: LauncherBenchOptions): Promise<Figure[]> {
+export async function launcherBench(options: LauncherBenchOptions): Promise<Figure[]> {
+  const { runs, vms, say } = options;
   const starts: Start[] = [];
   for (let run = 1; run <= runs; run++) {
-    const pod = await newPod(flags);
+    const pod = await newPod(options);
     starts.push(await measureStart(pod));
     await pod.close();
     say(`start ${run} of ${runs}: ${starts.at(-1)?.socketMs.toFixed(0)} ms`);
@@ -39,7 +42,7 @@ export async function launcherBench({ runs, vms, flags = [], say }: LauncherBenc
     figure('exec → command socket', ({ socketMs }) => socketMs),
     figure('  CPU of the launcher until then', ({ cpu }) => cpu),
   ];
-  return [...ofStarts, ...(await memoryFigures(1, flags, say)), ...(await memoryFigures(vms, flags, say))];
+  return [...ofStarts, ...(await memoryFigures(1, options)), ...(await memoryFigures(vms, options))];
 }
 
 interface Start {
@@ -47,37 +50,45 @@ interface Start {
   readonly cpu: number;
 }
 
-function newPod(flags: readonly string[]): Promise<LauncherSandbox> {
-  const env = { VIRT_LAUNCHER_KVM: 'fails', VIRT_LAUNCHER_NETWORK: 'user' };
-  return startLauncher(program, { args: launcherArgs, nodeFlags: flags, env });
+/** With the process of its launcher. */
+interface LauncherPod extends LauncherSandbox {
+  launcher(): number;
 }
 
-async function measureStart(pod: LauncherSandbox): Promise<Start> {
+async function newPod({ program, flags = [] }: LauncherBenchOptions): Promise<LauncherPod> {
+  const env = { VIRT_LAUNCHER_KVM: 'fails', VIRT_LAUNCHER_NETWORK: 'user' };
+  const pod = await startLauncher(program, { args: launcherArgs, nodeFlags: flags, env });
+  const launcher = () => {
+    const [pid] = pod.pids(`${program}\0`);
+    if (pid === undefined) throw new Error(`the launcher has ended: ${pod.log()}`);
+    return pid;
+  };
+  return { ...pod, launcher };
+}
+
+async function measureStart(pod: LauncherPod): Promise<Start> {
   while (!existsSync(pod.commandSocket)) {
     if (performance.now() - pod.startedMs > 60_000) throw new Error(`the launcher is not ready: ${pod.log()}`);
     await setImmediate();
   }
-  return { socketMs: performance.now() - pod.startedMs, cpu: cpuMs(launcherOf(pod)) };
-}
-
-function launcherOf(pod: LauncherSandbox): number {
-  const [pid] = pod.pids(`${program}\0`);
-  if (pid === undefined) throw new Error(`the launcher has ended: ${pod.log()}`);
-  return pid;
+  return { socketMs: performance.now() - pod.startedMs, cpu: cpuMs(pod.launcher()) };
 }
 
 /** All at once: what they share is shared by all of them. */
-async function memoryFigures(vms: number, flags: readonly string[], say: (text: string) => void): Promise<Figure[]> {
-  const running: { readonly pod: LauncherSandbox; readonly agent: NotifyAgent }[] = [];
+async function memoryFigures(vms: number, options: LauncherBenchOptions): Promise<Figure[]> {
+  const running: { readonly pod: LauncherPod; readonly agent: NotifyAgent }[] = [];
   try {
     for (let vm = 1; vm <= vms; vm++) {
-      running.push(await startVm(launcherVmi(), flags));
-      say(`${vm} of ${vms} VMs run`);
+      running.push(await startVm(launcherVmi(), options));
+      options.say(`${vm} of ${vms} VMs run`);
     }
-    await new Promise((resolve) => setTimeout(resolve, restMs));
-    const memoryOf = (pids: (pod: LauncherSandbox) => number) => running.map(({ pod }) => memoryMb(pids(pod)));
+    await sleep(restMs);
+    const memoryOf = (pids: (pod: LauncherPod) => number) => running.map(({ pod }) => memoryMb(pids(pod)));
     return [
-      ...figuresOf(`launcher, ${vms} VMs`, memoryOf(launcherOf)),
+      ...figuresOf(
+        `launcher, ${vms} VMs`,
+        memoryOf((pod) => pod.launcher()),
+      ),
       ...figuresOf(
         `libvirt's daemon, ${vms} VMs`,
         memoryOf((pod) => pod.pids('libvirtd')[0] ?? Number.NaN),
@@ -91,8 +102,8 @@ async function memoryFigures(vms: number, flags: readonly string[], say: (text: 
   }
 }
 
-async function startVm(vmi: VirtualMachineInstance, flags: readonly string[]) {
-  const pod = await newPod(flags);
+async function startVm(vmi: VirtualMachineInstance, options: LauncherBenchOptions) {
+  const pod = await newPod(options);
   await measureStart(pod);
   const agent = await startNotifyAgent(pod.notifyPipe);
   const caller = new CmdCaller(pod.commandSocket);

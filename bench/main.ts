@@ -26,7 +26,7 @@ import { startsBench } from './starts-bench.ts';
 import { thereAndBack } from './there-and-back.ts';
 import type { VmiNetwork } from './vmis.ts';
 
-/** npm run bench -- [agent] [boot] [burst] [console] [idle] [launcher] [migration] [migration-gap] [migrations-at-once] [scrape] [soak] [starts] [there-and-back] [options]; see docs/bench.md. Options of the command line are read here only. */
+/** npm run bench -- [NAME]… [options]; see docs/bench.md. Options of the command line are read here only. */
 
 const benches = [
   'agent',
@@ -95,6 +95,10 @@ function wholeNumber(name: keyof typeof values, least: number): number {
   throw new Error(`--${name} ${values[name]}: a whole number from ${least} on`);
 }
 
+function idleSeconds(usual: number): number {
+  return values['idle-seconds'] === undefined ? usual : wholeNumber('idle-seconds', 1);
+}
+
 function wantedBenches(): readonly BenchName[] {
   const unknown = positionals.filter((name) => !benches.some((bench) => bench === name));
   if (unknown.length > 0) throw new Error(`no such bench: ${unknown.join(', ')}; there are ${benches.join(', ')}`);
@@ -123,6 +127,7 @@ function programs(): AgentProgram[] {
 }
 
 const ownProgram = path.resolve('.build/bench/virt-handler.mjs');
+const ownLauncher = path.resolve('.build/bench/virt-launcher.mjs');
 
 function stage(name: string): StageOptions {
   const logFile = values.logs === undefined ? undefined : path.join(values.logs, `${name}.log`);
@@ -136,7 +141,7 @@ async function agents(): Promise<unknown> {
     programs: programs(),
     scenes: agentScenes.filter((scene) => values.only?.includes(scene) ?? true),
     ...{ runs: wholeNumber('runs', 1), vms: wholeNumber('vms', 1), seed: wholeNumber('seed', 0) },
-    idleSeconds: values['idle-seconds'] === undefined ? 30 : wholeNumber('idle-seconds', 1),
+    idleSeconds: idleSeconds(30),
     ...{ api: apiKind(), asServiceAccount: values['service-account'], logsDir: values.logs, say },
   });
   const [first, second] = report.programs;
@@ -201,7 +206,7 @@ async function scrape(): Promise<unknown> {
 async function idle(): Promise<unknown> {
   const counts = {
     runs: wholeNumber('runs', 1),
-    seconds: values['idle-seconds'] === undefined ? 120 : wholeNumber('idle-seconds', 1),
+    seconds: idleSeconds(120),
   };
   const report = await idleBench({ programs: programs(), ...counts, api: apiKind(), say });
   for (const { name, figures } of report.programs) console.log(`\n${name}\n${table(figures)}\n`);
@@ -214,7 +219,7 @@ async function idle(): Promise<unknown> {
 async function launcher(): Promise<unknown> {
   const counts = { runs: wholeNumber('runs', 1), vms: wholeNumber('launchers', 1) };
   const flags = values['node-flags']?.split(' ').filter((flag) => flag !== '');
-  const figures = await launcherBench({ ...counts, ...(flags && { flags }), say });
+  const figures = await launcherBench({ program: ownLauncher, ...counts, ...(flags && { flags }), say });
   console.log(`\n${table(figures)}\n`);
   return withSpread(figures);
 }

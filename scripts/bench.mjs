@@ -1,4 +1,4 @@
-// Bundles bench/ and the agent, and runs it: node scripts/bench.mjs [agent] [boot] [burst] [console] [migration] [soak] [starts] [options], see docs/bench.md
+// Bundles bench/, the agent and the launcher, and runs it: node scripts/bench.mjs [NAME]… [options], see docs/bench.md
 import { spawn } from 'node:child_process';
 import { mkdtempSync, realpathSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -12,8 +12,9 @@ const words = programArguments();
 
 await bundleForRepository(['bench/main.ts'], '.build/bench', 'bench');
 // As it is shipped, from today's sources.
-rmSync('.build/bench/virt-handler', { recursive: true, force: true });
-await bundlePrograms(['virt-handler'], '.build/bench', { extension: '.mjs', sourcemap: false });
+const programs = ['virt-handler', 'virt-launcher'];
+for (const name of programs) rmSync(path.join('.build/bench', name), { recursive: true, force: true });
+await bundlePrograms(programs, '.build/bench', { extension: '.mjs', sourcemap: false });
 
 // A process group and a directory of its own: however it ends, no API server, launcher, agent, proxy or node outlives it. Short for sockets' sake.
 const directory = realpathSync(mkdtempSync(path.join(tmpdir(), 'b-')));
