@@ -18,7 +18,7 @@ import { upstreamParts, whyNoUpstream } from './upstream-parts.mjs';
 const outDir = folderOfRun('.build/test');
 /**
  * Files of suites that are `apart` have a machine of their own each, where that is possible; else one runs at a time. A suite that runs `behind`
- * has the processor when those after it leave it idle: it only computes, and they wait half of the time.
+ * has the processor when those after it leave it idle: it only computes, and they wait half of the time. Where none comes after it, it runs as any other.
  */
 const suites = {
   unit: { dir: 'test/unit', concurrency: 2, timeoutMs: 180_000 },
@@ -90,12 +90,12 @@ function testFiles(dir) {
     .sort();
 }
 
-/** `machine`: the command, with arguments, that runs a command on it. */
-async function runSuite(name, within = '', machine = []) {
+/** `machine`: the command, with arguments, that runs a command on it. `isBehind`: other suites run meanwhile. */
+async function runSuite(name, { within = '', machine = [], isBehind = false } = {}) {
   const { dir, timeoutMs } = suites[name];
   const files = longestFirst(testFiles(dir).filter((file) => file.startsWith(within)));
   if (files.length === 0) return;
-  const { concurrency, ...place } = placeFor(suites[name], machine);
+  const { concurrency, ...place } = placeFor(suites[name], { machine, isBehind });
   const start = Date.now();
   console.log(`\n# ${name}: ${files.length} files`);
   const suiteDir = path.join(outDir, name);
@@ -109,7 +109,7 @@ async function runSuite(name, within = '', machine = []) {
     })),
     {
       ...{ concurrency, timeoutMs, tries: sameEachTime.includes(name) ? 1 : 2, ...place, endMs },
-      live: !suites[name].behind,
+      live: !isBehind,
     },
   );
   totals.passed += passed;
@@ -122,9 +122,16 @@ async function runSuite(name, within = '', machine = []) {
   console.log(`\n# ${name}: ${passed} passed, ${failed} failed in ${seconds} s`);
 }
 
+/** What goes wrong with it is told when it is waited for. */
+function runBehind(name) {
+  const running = runSuite(name, { isBehind: true });
+  running.catch(() => undefined);
+  return running;
+}
+
 /** How many files run side by side, and where. */
-function placeFor({ concurrency, apart, behind }, machine) {
-  if (behind) return { concurrency, machine: ['chrt', '--idle', '0'] };
+function placeFor({ concurrency, apart }, { machine, isBehind }) {
+  if (isBehind) return { concurrency, machine: ['chrt', '--idle', '0'] };
   if (!apart) return { concurrency, machine };
   const reason = whyNoMachineOfOwn();
   if (reason === undefined) return { concurrency, machine: machineOfOwn };
@@ -175,7 +182,7 @@ async function runCluster() {
   });
   const [line] = await Promise.race([once(server.stdout, 'data'), once(server, 'exit').then(() => [''])]);
   process.env.CONTRACT_KUBECONFIG = String(line).trim();
-  if (process.env.CONTRACT_KUBECONFIG) await runSuite('contract', 'test/contract/apiserver/');
+  if (process.env.CONTRACT_KUBECONFIG) await runSuite('contract', { within: 'test/contract/apiserver/' });
   else totals.failed++;
   server.stdin.end();
 }
@@ -201,7 +208,7 @@ async function runOnMachines(name) {
   for (const file of testFiles(suites[name].dir)) {
     const machine = mkdtempSync(path.join(tmpdir(), 'kubelet-machine-'));
     process.env.KUBELET_MACHINE = machine;
-    await runSuite(name, file, ['scripts/kubelet-machine.sh', machine]);
+    await runSuite(name, { within: file, machine: ['scripts/kubelet-machine.sh', machine] });
   }
 }
 
@@ -214,16 +221,26 @@ if (wanted.has('check')) {
   step('types of its tests', 'node_modules/.bin/tsc', ['-p', 'test/unit/web/page']);
   step('unused files, exports and dependencies', 'node_modules/.bin/knip', ['--no-progress']);
 }
+/** In their order. */
+const toRun = Object.keys(suites).filter(
+  (name) =>
+    (wanted.has(name) || (name === 'cluster' && asked.includes('all'))) && testFiles(suites[name].dir).length > 0,
+);
 const behind = [];
-for (const name of Object.keys(suites)) {
-  if (name === 'cluster' || onMachines.includes(name) || !wanted.has(name)) continue;
-  if (suites[name].behind) behind.push(runSuite(name));
-  else await runSuite(name);
+try {
+  for (const name of toRun) {
+    if (name === 'cluster' || onMachines.includes(name)) continue;
+    if (suites[name].behind && name !== toRun.at(-1)) behind.push(runBehind(name));
+    else await runSuite(name);
+  }
+  if (wanted.has('cluster')) await runCluster();
+  else if (asked.includes('all')) await runClusterIfPossible();
+  for (const name of onMachines) if (wanted.has(name)) await runOnMachines(name);
+  await Promise.all(behind);
+} finally {
+  // Also when one in front could not be run: processes of tests do not outlive this one.
+  await Promise.allSettled(behind);
 }
-if (wanted.has('cluster')) await runCluster();
-else if (asked.includes('all')) await runClusterIfPossible();
-for (const name of onMachines) if (wanted.has(name)) await runOnMachines(name);
-await Promise.all(behind);
 
 tellSeconds();
 for (const text of unsteady) console.log(`\nunsteady, passed alone: ${text}`);
