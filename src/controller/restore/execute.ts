@@ -138,7 +138,7 @@ async function replaceClaims(
     pods: (await client.list<Pod>(resources.pods, { namespace, signal })).items,
   };
   for (const volume of volumes) {
-    const others = othersOf(volume, targetOf(restore), users);
+    const others = othersOf(volume, targetOf(restore), () => users);
     if (others !== undefined) throw new Error(`PVC ${volume.restore.persistentVolumeClaim} stays: it ${others}`);
   }
   for (const { restore: named } of volumes) {

@@ -19,7 +19,7 @@ export interface VolumeFacts {
   readonly claim: PersistentVolumeClaim | undefined;
   /** The claim was made by this restore. */
   readonly isOurs: boolean;
-  /** Why a claim that is not may not be deleted to make room, in words that follow its name; undefined: it may, in place. */
+  /** In place: why a claim that is not may not be deleted to make room, in words that follow its name; undefined: it may. */
   readonly others: string | undefined;
   /** It is bound when a pod wants it. */
   readonly bindsLater: boolean;

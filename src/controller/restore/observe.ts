@@ -22,10 +22,11 @@ import { type Clock, errorMessage, isRecord, listOf } from '../../base/index.ts'
 import { isKubeError } from '../../kube/index.ts';
 import type { ReadYourWrites } from '../../reconcile/index.ts';
 import { type DataVolumes, stateOf } from '../data-volumes/index.ts';
+import { once } from '../reconciling.ts';
 import { keepsState, leftOutOf, markOf, vmiOf, volumesOf } from '../snapshot-source/index.ts';
 import { isHeldBy, isMadeBy, restoredName, targetOf } from './names.ts';
 import type { DataVolumeFacts, PresentRestore, RestoreObservation, SourceFacts, VolumeFacts } from './observation.ts';
-import { othersOf } from './others.ts';
+import { othersOf, type Users } from './others.ts';
 import { RestoreError, restoredVm, templateNames, templateOfVolume } from './restored-vm.ts';
 
 export interface ObserveDeps {
@@ -148,7 +149,8 @@ function contentFacts(
     };
   const dumps = new Set(volumesOf(kept.spec).flatMap(({ name, isMemoryDump }) => (isMemoryDump ? [name] : [])));
   const backups = (content.spec.volumeBackups ?? []).filter(({ volumeName }) => !dumps.has(volumeName));
-  const volumes = backups.map((backup) => volumeFacts(restore, backup, kept.spec, deps));
+  const users = once(() => ({ vms: deps.vms.list(), pods: deps.pods.list() }));
+  const volumes = backups.map((backup) => volumeFacts(restore, backup, kept.spec, { ...deps, users }));
   const restores = volumes.map((volume) => ({
     ...volume.restore,
     ...(volume.dataVolumeName !== undefined && { dataVolumeName: volume.dataVolumeName }),
@@ -177,12 +179,16 @@ function contentFacts(
 
 type Backup = VolumeFacts['backup'];
 
+interface VolumeDeps extends ObserveDeps {
+  users(): Users;
+}
+
 /** What was written down counts: names do not change on the way. */
 function volumeFacts(
   restore: VirtualMachineRestore,
   backup: Backup,
   spec: VirtualMachine['spec'],
-  deps: ObserveDeps,
+  deps: VolumeDeps,
 ): VolumeFacts {
   const { namespace } = restore.metadata;
   const { volumeName, volumeSnapshotName } = backup;
@@ -199,15 +205,16 @@ function volumeFacts(
   const claim = deps.claims.get(`${namespace}/${named.persistentVolumeClaim}`);
   const template = templateOfVolume(spec, volumeName);
   const filler = claim && controllerOf(claim);
+  const isOurs = claim !== undefined && isMadeBy(claim, restore);
+  // Any other claim stays, whoever has it.
+  const mayGo = claim !== undefined && !isOurs && restore.spec.volumeRestorePolicy === 'InPlace';
   return {
     restore: named,
     backup,
     volumeSnapshot: deps.volumeSnapshots.get(`${namespace}/${volumeSnapshotName}`),
     claim,
-    isOurs: claim !== undefined && isMadeBy(claim, restore),
-    others:
-      claim &&
-      othersOf({ restore: named, backup }, targetOf(restore), { vms: deps.vms.list(), pods: deps.pods.list() }),
+    isOurs,
+    others: mayGo ? othersOf({ restore: named, backup }, targetOf(restore), deps.users) : undefined,
     bindsLater: bindsLater(claim, deps),
     dataVolumeName: template === undefined ? undefined : restoredName(restore, volumeName, template),
     filledBy: filler?.kind === resources.dataVolumes.kind ? filler.name : undefined,

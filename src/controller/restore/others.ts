@@ -17,10 +17,11 @@ type Named = Pick<VolumeFacts, 'restore' | 'backup'>;
 export function othersOf(
   { restore, backup }: Named,
   target: { readonly namespace: string | undefined; readonly name: string },
-  { vms, pods }: Users,
+  users: () => Users,
 ): string | undefined {
   const claim = restore.persistentVolumeClaim;
   if (backup.persistentVolumeClaim.metadata?.name !== claim) return 'is not the claim that the snapshot was taken of';
+  const { vms, pods } = users();
   const isHere = ({ metadata }: Pick<VirtualMachine, 'metadata'>) => metadata.namespace === target.namespace;
   const vm = vms.find(
     (each) => isHere(each) && keyOf(each) !== `${target.namespace}/${target.name}` && hasVolumeOn(each, claim),

@@ -4,6 +4,7 @@ import {
   annotations,
   finalizers,
   type KubeObject,
+  type PersistentVolumeClaim,
   type Pod,
   type VirtualMachine,
   type VirtualMachineRestore,
@@ -48,6 +49,7 @@ interface World {
   readonly content?: VirtualMachineSnapshotContent;
   readonly pods?: readonly Pod[];
   readonly snapshot?: VirtualMachineSnapshot;
+  readonly claims?: readonly PersistentVolumeClaim[];
 }
 
 const claims = ['root', 'precious'].map(buildClaim);
@@ -57,11 +59,12 @@ const ofVm: VirtualMachineSnapshot = {
 };
 const ofRoot = buildContent(vmOn(onClaims('root')), { root: 'root' });
 
-function observed({ restore, vms, content = ofRoot, pods = [], snapshot = ofVm }: World): PresentRestore {
+function observed(world: World, users: ObserveDeps['pods'] = { list: () => world.pods ?? [] }): PresentRestore {
+  const { restore, vms, content = ofRoot, snapshot = ofVm } = world;
   const deps: ObserveDeps = {
     ...{ restores: cacheOf([restore]), snapshots: cacheOf([snapshot]), contents: cacheOf([content]) },
-    ...{ volumeSnapshots: cacheOf([]), vms: cacheOf(vms), vmis: cacheOf([]), pods: { list: () => pods } },
-    ...{ claims: cacheOf(claims), storageClasses: cacheOf([]) },
+    ...{ volumeSnapshots: cacheOf([]), vms: cacheOf(vms), vmis: cacheOf([]), pods: users },
+    ...{ claims: cacheOf(world.claims ?? claims), storageClasses: cacheOf([]) },
     dataVolumes: { lookUp: () => ({ kind: 'absent' }) },
     clock: new FakeClock(),
   };
@@ -140,6 +143,28 @@ describe('which claims are deleted in place', () => {
       assert.match(decision.says?.progressing?.[1] ?? '', why);
     });
   }
+});
+
+test('who has a claim is looked for only where it may be deleted in place, and once', () => {
+  const both = vmOn(onClaims('root', 'precious'));
+  const content = buildContent(both, { root: 'root', precious: 'precious' });
+  const restores = ['root', 'precious'].map((name) => ({
+    ...{ volumeName: name, persistentVolumeClaim: name, volumeSnapshotName: `v-${name}` },
+  }));
+  const looksOf = (spec: Partial<VirtualMachineRestore['spec']>, of = claims) => {
+    let looks = 0;
+    const list = () => {
+      looks += 1;
+      return [];
+    };
+    observed({ restore: restoreOf(spec, { restores }), vms: [both], content, claims: of }, { list });
+    return looks;
+  };
+  assert.equal(looksOf({ volumeRestorePolicy: 'InPlace' }), 1);
+  assert.equal(looksOf({}), 0);
+  const lastRestore = { [annotations.lastRestore]: 'back-u' };
+  const ours = claims.map((each) => ({ ...each, metadata: { ...each.metadata, annotations: lastRestore } }));
+  assert.equal(looksOf({ volumeRestorePolicy: 'InPlace' }, ours), 0);
 });
 
 test('a snapshot that is being deleted is restored by whoever has deleted claims for it, and by nobody else', () => {
