@@ -81,14 +81,17 @@ export class SnapshotControllers {
     const volumeSnapshots = overlaid(informers.volumeSnapshots);
     const restores = overlaid(informers.restores);
     const shared = { client, events, clock, log, random, vms, vmis, snapshots, contents, classes: this.classes };
+    const storage =
+      (...others: readonly Followable<KubeObject>[]) =>
+      (listener: (claim?: Key) => void) =>
+        followStorage({ claims, dataVolumes, others }, listener);
     const workers = options.snapshotWorkers;
     this.#snapshots = new SnapshotController(
       { workers },
       {
         ...{ ...shared, claims, dataVolumes, pods },
         snapshotsOf: (vm) => informers.snapshots.byIndex(bySource, vm).map(keyOf),
-        onStorageChange: (listener) =>
-          followAll([claims, storageClasses, snapshotClasses, pods], listener, dataVolumes),
+        onStorageChange: storage(storageClasses, snapshotClasses, pods),
         ...counted('snapshot-vmsnapshot'),
       },
     );
@@ -104,7 +107,7 @@ export class SnapshotControllers {
       { workers: options.restoreWorkers },
       {
         ...{ ...shared, restores, volumeSnapshots, claims, pods, dataVolumes, storageClasses },
-        onStorageChange: (listener) => followAll([claims, storageClasses, pods], listener, dataVolumes),
+        onStorageChange: storage(storageClasses, pods),
         ...counted('restore-vmrestore'),
       },
     );
@@ -112,7 +115,7 @@ export class SnapshotControllers {
       { workers: options.cloneWorkers },
       {
         ...{ ...shared, restores, claims, dataVolumes, clones: overlaid(informers.clones) },
-        onStorageChange: (listener) => followAll([claims, storageClasses, snapshotClasses], listener, dataVolumes),
+        onStorageChange: storage(storageClasses, snapshotClasses),
         ...counted('vmclone'),
       },
     );
@@ -167,19 +170,29 @@ function makeInformers(deps: Pick<SnapshotControllersDeps, 'client' | 'log' | 'c
   };
 }
 
-interface Followable {
-  addHandlers(handlers: { added: () => void; updated: () => void; deleted: () => void }): () => void;
+interface Followable<T> {
+  addHandlers(handlers: {
+    added: (object: T) => void;
+    updated: (old: T, object: T) => void;
+    deleted: (last: T) => void;
+  }): () => void;
 }
 
-function followAll(
-  informers: readonly Followable[],
-  listener: () => void,
-  dataVolumes: Pick<DataVolumes, 'onChange'>,
-): () => void {
-  const handlers = { added: listener, updated: listener, deleted: listener };
+interface Storage {
+  readonly claims: Followable<KubeObject>;
+  readonly dataVolumes: Pick<DataVolumes, 'onChange'>;
+  /** Classes, and pods that have claims. */
+  readonly others: readonly Followable<KubeObject>[];
+}
+
+/** Tells the key of a claim that has changed itself, or whose DataVolume has. */
+function followStorage({ claims, dataVolumes, others }: Storage, listener: (claim?: Key) => void): () => void {
+  const follow = (informer: Followable<KubeObject>, changed: (object: KubeObject) => void) =>
+    informer.addHandlers({ added: changed, updated: (_, object) => changed(object), deleted: changed });
   const ends = [
-    ...informers.map((informer) => informer.addHandlers(handlers)),
-    dataVolumes.onChange((_: Key) => listener()),
+    follow(claims, (claim) => listener(keyOf(claim))),
+    ...others.map((informer) => follow(informer, () => listener())),
+    dataVolumes.onChange(listener),
   ];
   return () => {
     for (const end of ends) end();

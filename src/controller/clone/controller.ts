@@ -25,7 +25,7 @@ import { controllerBackoff, recordEventOn, stepDeadlineMs } from '../reconciling
 import { storeStatus, withSaid } from '../snapshot-source/index.ts';
 import { type CloneDecision, decideClone, type Said } from './decide.ts';
 import { executors } from './execute.ts';
-import { type CloneObservation, type ObserveDeps, observeClone } from './observe.ts';
+import { type CloneObservation, claimsOf, isCloneOfVm, namesOf, type ObserveDeps, observeClone } from './observe.ts';
 
 export interface CloneControllerOptions {
   /** Clones worked on side by side. */
@@ -44,8 +44,8 @@ export interface CloneControllerDeps extends Omit<ObserveDeps, 'vms' | 'contents
   readonly events: EventRecorder;
   readonly log: Logger;
   readonly random: () => number;
-  /** Calls back when a claim or a class has changed. */
-  readonly onStorageChange: (listener: () => void) => () => void;
+  /** Calls back when a claim, named then, or a class has changed. */
+  readonly onStorageChange: (listener: (claim?: Key) => void) => () => void;
   readonly observer?: ReconcileObserver | undefined;
 }
 
@@ -72,8 +72,8 @@ export class CloneController implements Component {
       snapshots.onChange((key) => this.#wakeOwner(snapshots.get(key))),
       restores.onChange((key) => this.#wakeOwner(restores.get(key))),
       contents.onChange(wakeOpen),
-      vms.onChange((key) => this.#wake((clone) => isOpen(clone) || isOfTarget(clone, key))),
-      onStorageChange(wakeOpen),
+      vms.onChange((key) => this.#wake((clone) => isAbout(clone, key))),
+      onStorageChange((claim) => this.#wake((clone) => this.#isOnStorage(clone, claim))),
     );
     for (const key of clones.keys()) this.reconciler.wake(key);
   }
@@ -89,6 +89,14 @@ export class CloneController implements Component {
     if (owner?.kind === resources.virtualMachineClones.kind)
       this.reconciler.wake(`${object?.metadata.namespace}/${owner.name}`);
     else this.#wake(isOpen);
+  }
+
+  /** Once its VM is there, a clone waits for the VM's claims alone. */
+  #isOnStorage(clone: VirtualMachineClone, claim: Key | undefined): boolean {
+    if (isToBeMade(clone)) return true;
+    if (!isOpen(clone)) return false;
+    const restore = this.#deps.restores.get(`${clone.metadata.namespace}/${namesOf(clone).restore}`);
+    return restore !== undefined && claim !== undefined && claimsOf(restore).includes(claim);
   }
 
   #wake(isMeant: (clone: VirtualMachineClone) => boolean): void {
@@ -162,13 +170,22 @@ export function cloneStatusOf({ status: old }: VirtualMachineClone, said: Said, 
   return next;
 }
 
-function isOpen({ status }: VirtualMachineClone): boolean {
-  if (status?.phase === 'Failed') return false;
-  return status?.phase !== 'Succeeded' || Boolean(status.restoreName ?? status.snapshotName);
+function isOpen(clone: VirtualMachineClone): boolean {
+  const { status } = clone;
+  const hasHelpers = Boolean(status?.restoreName ?? status?.snapshotName);
+  return isToBeMade(clone) || (status?.phase === 'Succeeded' && hasHelpers);
 }
 
-function isOfTarget({ metadata, status }: VirtualMachineClone, vm: Key): boolean {
-  return `${metadata.namespace}/${status?.targetName ?? ''}` === vm;
+function isToBeMade({ status }: VirtualMachineClone): boolean {
+  return status?.phase !== 'Succeeded' && status?.phase !== 'Failed';
+}
+
+/** The VM is its target, or what it is still to be made of. */
+function isAbout(clone: VirtualMachineClone, vm: Key): boolean {
+  const { metadata, spec, status } = clone;
+  const names = [status?.targetName];
+  if (isToBeMade(clone)) names.push(namesOf(clone).target, isCloneOfVm(clone) ? spec.source.name : undefined);
+  return names.some((name) => name !== undefined && `${metadata.namespace}/${name}` === vm);
 }
 
 /** In few words for people; keys are names of log fields, too. */

@@ -37,6 +37,8 @@ export interface CloneDecision extends Decided, ClonePlan {
 type Facts = PresentClone;
 
 const lookMs = 5_000;
+/** What it waits for wakes it: this is for a change that nobody tells of. */
+const pendingPauses = { firstMs: lookMs, longestMs: 60_000 };
 const phaseOf = ({ clone }: Facts): Phase => clone.status?.phase ?? '';
 const under: SaidConditions = { progressing: ['True', 'Still processing'], ready: ['False', 'Still processing'] };
 const ready: SaidConditions = { progressing: ['False', 'Ready'], ready: ['True', 'Ready'] };
@@ -45,13 +47,13 @@ function isNews({ clone }: Facts, why: string): boolean {
   return findCondition(clone.status?.conditions, 'Ready')?.reason !== why;
 }
 
-function pending(facts: Facts, reason: string, message: string): ClonePlan {
+function pending(facts: Facts, rule: string, reason: string, message: string): ClonePlan {
   const events: ObjectEvent[] = isNews(facts, message) ? [{ type: 'Warning', reason, message }] : [];
   return {
     steps: [],
     events,
     says: { progressing: ['False', 'Pending'], ready: ['False', message] },
-    requeueAfterMs: lookMs,
+    requeueAfterMs: longerPause(facts, rule, pendingPauses),
   };
 }
 
@@ -95,9 +97,8 @@ const presentTable = ruleTable<Facts, ClonePlan>(
     {
       name: 'helpers-left',
       why: 'The VM is there and its claims are filled: what was made on the way is taken away.',
-      when: ({ clone, ...facts }) =>
-        phaseOf({ clone, ...facts }) === 'Succeeded' &&
-        Boolean(clone.status?.restoreName ?? clone.status?.snapshotName),
+      when: (facts) =>
+        phaseOf(facts) === 'Succeeded' && Boolean(facts.clone.status?.restoreName ?? facts.clone.status?.snapshotName),
       plan: ({ names }) => ({
         steps: [{ step: 'deleteHelpers' }],
         says: { ...ready, phase: 'Succeeded', snapshotName: null, restoreName: null, targetName: names.target },
@@ -146,7 +147,7 @@ const presentTable = ruleTable<Facts, ClonePlan>(
       plan: (facts) => {
         const { kind, name } = facts.clone.spec.source;
         const message = `Source doesnt exist: ${kind} ${facts.clone.metadata.namespace}/${name}`;
-        return pending(facts, 'SourceDoesNotExist', message);
+        return pending(facts, 'source-missing', 'SourceDoesNotExist', message);
       },
     },
     {
@@ -160,7 +161,7 @@ const presentTable = ruleTable<Facts, ClonePlan>(
               `Virtual Machine volume ${name} does not support snapshots: ${'why' in support ? support.why : ''}`,
           )
           .join('; ');
-        return pending(facts, 'VMVolumeSnapshotsInvalid', message);
+        return pending(facts, 'volumes-unsupported', 'VMVolumeSnapshotsInvalid', message);
       },
     },
     {
@@ -208,6 +209,7 @@ const presentTable = ruleTable<Facts, ClonePlan>(
       plan: (facts) =>
         pending(
           facts,
+          'target-exists',
           'VirtualMachineCloneTargetExists',
           `VM ${facts.names.target} exists: delete it, or make a clone of another name`,
         ),

@@ -83,8 +83,8 @@ export async function observeClone(key: Key, deps: ObserveDeps, signal: AbortSig
 async function factsOf(clone: VirtualMachineClone, deps: ObserveDeps, signal: AbortSignal) {
   const { namespace } = clone.metadata;
   const at = (name: string) => `${namespace}/${name}`;
-  const isOfVm = clone.spec.source?.kind === 'VirtualMachine';
-  const names = namesOf(clone, isOfVm);
+  const isOfVm = isCloneOfVm(clone);
+  const names = namesOf(clone);
   const sourceName = clone.spec.source?.name ?? '';
   const vm = isOfVm ? deps.vms.get(at(sourceName)) : undefined;
   const snapshot = deps.snapshots.get(at(names.snapshot));
@@ -106,12 +106,18 @@ async function factsOf(clone: VirtualMachineClone, deps: ObserveDeps, signal: Ab
   };
 }
 
+/** And not of a snapshot. */
+export function isCloneOfVm({ spec }: VirtualMachineClone): boolean {
+  return spec.source?.kind === 'VirtualMachine';
+}
+
 /** Names that follow from the clone: whoever is ended on the way finds again what he has made. */
-function namesOf({ metadata, spec }: VirtualMachineClone, isOfVm: boolean): CloneNames {
+export function namesOf(clone: VirtualMachineClone): CloneNames {
+  const { metadata, spec } = clone;
   const { uid = '' } = metadata;
   const source = spec.source?.name ?? '';
   return {
-    snapshot: isOfVm ? `tmp-snapshot-${uid}` : source,
+    snapshot: isCloneOfVm(clone) ? `tmp-snapshot-${uid}` : source,
     restore: `tmp-restore-${uid}`,
     target: spec.target?.name || `clone-${source}-${uid.slice(0, suffixLength)}`,
   };
@@ -131,9 +137,13 @@ function problemOf({ spec }: VirtualMachineClone, kept: Pick<VirtualMachine, 'sp
 
 function isBound(restore: VirtualMachineRestore, { claims }: ObserveDeps): boolean {
   if (!isRestoreOver(restore)) return false;
-  const { namespace } = restore.metadata;
-  return listOf(restore.status?.restores).every((each) => {
+  return claimsOf(restore).every((claim) => claims.get(claim)?.status?.phase === 'Bound');
+}
+
+/** Keys of the claims that a restore has made. */
+export function claimsOf({ metadata, status }: VirtualMachineRestore): Key[] {
+  return listOf(status?.restores).map((each) => {
     const name = (each as { persistentVolumeClaim?: string }).persistentVolumeClaim ?? '';
-    return claims.get(`${namespace}/${name}`)?.status?.phase === 'Bound';
+    return `${metadata.namespace}/${name}`;
   });
 }

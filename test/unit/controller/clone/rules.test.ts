@@ -110,6 +110,22 @@ describe('rules of clones', () => {
     );
   });
 
+  test('what is pending is looked at ever more seldom, down to once a minute', () => {
+    const pauseAfter = (waitedMs: number, rule: string, facts: Partial<PresentClone>) => {
+      const lastRule = { rule, since: new Date(now.getTime() - waitedMs) };
+      return decideClone(seen({ ...facts, lastRule })).requeueAfterMs;
+    };
+    for (const [rule, facts] of [
+      ['source-missing', { source: undefined }],
+      ['volumes-unsupported', { volumes: [unsupported] }],
+      ['target-exists', { ...taken, target: vm }],
+    ] as const) {
+      const pauses = [0, 20_000, 3_600_000].map((ms) => pauseAfter(ms, rule, facts));
+      assert.deepEqual(pauses, [5_000, 20_000, 60_000], rule);
+      assert.equal(pauseAfter(20_000, 'snapshot-missing', facts), 5_000);
+    }
+  });
+
   test('names of helpers are in the status while they are there', () => {
     const status = cloneStatusOf(
       succeeded,
