@@ -54,7 +54,11 @@ function opened(socket: WebSocket): Promise<void> {
         .then(reject, reject)
         .finally(() => socket.terminate());
     });
-    socket.once('open', () => resolve());
+    socket.once('open', () => {
+      // Its stream, which lets it go on, is made later: what the guest says first may have come together with the answer.
+      socket.pause();
+      resolve();
+    });
   });
 }
 

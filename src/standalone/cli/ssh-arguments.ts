@@ -10,6 +10,9 @@ export interface SshOptionsWish {
   readonly wish: VmName;
 }
 
+/** How long a server may take to say what it is. */
+const bannerSeconds = 30;
+
 /** For ssh and scp alike. What the user has in ssh_config holds, too, unless it is said here. */
 export function sshOptions({ proxy, identity, knownHosts, wish }: SshOptionsWish): string[] {
   const options = [
@@ -24,6 +27,8 @@ export function sshOptions({ proxy, identity, knownHosts, wish }: SshOptionsWish
     'UpdateHostKeys=no',
     // An agent with many keys would use up the server's patience.
     'IdentitiesOnly=yes',
+    // Until the server has said what it is, and from then on for each of its answers: OpenSSH would wait for ever.
+    `ConnectTimeout=${bannerSeconds}`,
     'ServerAliveInterval=15',
     'LogLevel=ERROR',
   ];

@@ -166,10 +166,13 @@ function mayCome({ code, message }: NodeError): boolean {
   return code === 'GUEST_PORT' || (code === 'AGENT_REFUSED' && /not running|no address/.test(message));
 }
 
-function withAdvice(problem: NodeError, { namespace, name, port }: SshWish): NodeError {
+function consoleOf({ namespace, name }: VmName): string {
+  return `virt-node console ${name}${namespace === 'default' ? '' : ` -n ${namespace}`}`;
+}
+
+function withAdvice(problem: NodeError, wish: SshWish): NodeError {
   if (problem.code !== 'GUEST_PORT') return problem;
-  const look = `virt-node console ${name}${namespace === 'default' ? '' : ` -n ${namespace}`}`;
-  const advice = `is an SSH server installed in the guest, and does it listen on port ${port}? See: ${look}`;
+  const advice = `is an SSH server installed in the guest, and does it listen on port ${wish.port}? See: ${consoleOf(wish)}`;
   return new NodeError('GUEST_PORT', `${problem.message}: ${advice}`, { cause: problem });
 }
 
@@ -195,12 +198,15 @@ async function bannerProblem(stream: Duplex, port: number): Promise<NodeError | 
   return new NodeError('GUEST_PORT', `what listens on port ${port} of the guest is no SSH server`);
 }
 
-/** What to do about what OpenSSH said: a key that the guest does not take, or another host key than before. Undefined for anything else. */
+/** What to do about what OpenSSH said: a key that the guest does not take, another host key than before, a server that says nothing. Undefined for anything else. */
 export function sshAdvice(paths: NodePaths, wish: SshWish, said: string): string | undefined {
   const { namespace, name, user } = wish;
   if (said.includes('HOST IDENTIFICATION HAS CHANGED')) {
     const file = path.join(knownHostsDir(paths), `${namespace}_${name}_*`);
     return `the guest shows another host key than at the first login since its start. If that is right, remove ${file}`;
+  }
+  if (said.includes('timed out during banner exchange')) {
+    return `the SSH server of the guest took the connection and said nothing: is the guest busy, or does it stand still? See: ${consoleOf(wish)}`;
   }
   if (!said.includes('Permission denied (')) return undefined;
   const refused = `for the user ${user}: choose another one with --user`;

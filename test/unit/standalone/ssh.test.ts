@@ -90,6 +90,21 @@ test('OpenSSH reads a state directory with blanks, quotes and percent signs as i
   assert.match(said, /stricthostkeychecking accept-new\n/);
 });
 
+test('a server that says nothing is not waited for without end, and it is said what to do', async (t) => {
+  const dir = await mkdtemp(path.join(tmpdir(), 'virt-silent-'));
+  t.after(() => rm(dir, { recursive: true, force: true }));
+  const [proxy, identity] = [path.join(dir, 'proxy'), path.join(dir, 'id')];
+  await writeFile(proxy, '#!/bin/sh\nwhile read -r heard; do :; done\n', { mode: 0o700 });
+  const options = sshOptions({ proxy: [proxy], identity, knownHosts: path.join(dir, 'known'), wish: vm });
+  const bound = options.find((option) => option.startsWith('ConnectTimeout='));
+  assert.equal(bound, 'ConnectTimeout=30');
+  const shorter = options.map((option) => (option === bound ? 'ConnectTimeout=1' : option));
+  const { status, stderr } = spawnSync('ssh', ['-F', '/dev/null', ...shorter, '--', 'vm'], { encoding: 'utf8' });
+  assert.equal(status, 255);
+  const wish = { ...vm, user: 'root', identity: undefined, port: 22 };
+  assert.match(sshAdvice(nodePaths('/s'), wish, stderr) ?? stderr, /said nothing.*virt-node console vm -n n/);
+});
+
 test('what OpenSSH says becomes what to do', () => {
   const paths = nodePaths('/s');
   const wish = { ...vm, user: 'root', identity: undefined, port: 22 };
