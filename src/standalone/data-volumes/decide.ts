@@ -8,7 +8,7 @@ import { annotations, doingOf, doings, sizeOf, volumeNameOf } from './wish.ts';
 export interface FillStepArgs {
   /** Ends what fills it. */
   forget: object;
-  /** The claim was filled by others, who say that it is this DataVolume's: it becomes so. */
+  /** The claim was made by others, who say that it is this DataVolume's: it becomes so. */
   adoptClaim: object;
   createClaim: { readonly sizeBytes: number | undefined };
   startFilling: object;
@@ -55,14 +55,6 @@ const forGood: ReadonlySet<string> = new Set([
 const isDeleted = ({ dataVolume, claim }: FillFacts) =>
   Boolean(dataVolume ? dataVolume.metadata.deletionTimestamp : claim?.metadata.deletionTimestamp);
 
-/** What is there is not overwritten, and not another's. */
-function isPopulated({ dataVolume, claim }: FillFacts): boolean {
-  if (!dataVolume || !claim || claim.metadata.deletionTimestamp) return false;
-  const isFor = claim.metadata.annotations?.[known.populatedFor] === dataVolume.metadata.name;
-  const isOwned = claim.metadata.ownerReferences?.some(({ controller }) => controller) === true;
-  return isFor && !isOwned && claim.status?.phase === 'Bound';
-}
-
 function isOfOther({ dataVolume, claim }: FillFacts): boolean {
   if (!dataVolume || !claim) return false;
   const owner = claim.metadata.ownerReferences?.find(({ controller }) => controller);
@@ -85,6 +77,9 @@ function shown(share: number | undefined): string {
 }
 
 const isCopy = ({ wish }: FillFacts) => wish?.kind === 'clone' || wish?.kind === 'snapshot';
+const isPopulated = ({ wish }: FillFacts) => wish?.kind === 'populated';
+/** Storage itself puts the disk in its place, when it makes the volume. */
+const isMadeFull = (facts: FillFacts) => isCopy(facts) || isPopulated(facts);
 
 const awaits = ({ place }: FillFacts) => (place.kind === 'unbound' ? place.awaits.kind : undefined);
 
@@ -118,15 +113,6 @@ const table = ruleTable<FillFacts, FillPlan>(
       why: 'It is being deleted, so what fills it ends.',
       when: isDeleted,
       plan: () => ({ steps: [{ step: 'forget' }] }),
-    },
-    {
-      name: 'populated-by-others',
-      why: 'The claim was filled by a restore, which made it for this DataVolume: the DataVolume takes it over.',
-      when: isPopulated,
-      plan: ({ place }) =>
-        place.kind === 'wrong'
-          ? { ...waiting('ErrClaimNotValid', place.why), requeueAfterMs: lookMs }
-          : { steps: [{ step: 'adoptClaim' }], requeueAfterMs: lookMs },
     },
     {
       name: 'population-awaited',
@@ -211,6 +197,12 @@ const table = ruleTable<FillFacts, FillPlan>(
       }),
     },
     {
+      name: 'populated-by-others',
+      why: 'A restore made the claim for this DataVolume, which takes it over.',
+      when: (facts) => isPopulated(facts) && isOfOther(facts) && !facts.claim?.metadata.deletionTimestamp,
+      plan: () => ({ steps: [{ step: 'adoptClaim' }], requeueAfterMs: lookMs }),
+    },
+    {
       name: 'claim-of-others',
       why: 'There is a claim of its name that it did not make, and that nobody may overwrite.',
       when: isOfOther,
@@ -268,7 +260,7 @@ const table = ruleTable<FillFacts, FillPlan>(
     {
       name: 'copy-under-way',
       why: 'Storage copies the disk, and binds the claim afterwards.',
-      when: (facts) => awaits(facts) === 'nothing' && isCopy(facts),
+      when: (facts) => awaits(facts) === 'nothing' && isMadeFull(facts),
       plan: () => ({
         steps: [],
         requeueAfterMs: lookMs,
@@ -296,7 +288,7 @@ const table = ruleTable<FillFacts, FillPlan>(
     {
       name: 'made-full',
       why: 'Storage made the volume of a claim or a snapshot, so that it is filled already.',
-      when: isCopy,
+      when: isMadeFull,
       plan: () => ({ steps: [{ step: 'markFilled' }] }),
     },
     {

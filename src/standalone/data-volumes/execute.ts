@@ -21,9 +21,8 @@ export const executors: Executors<FillStepArgs, FillContext> = {
   adoptClaim: async (_step, { observation: { dataVolume, claim }, filler, signal }) => {
     if (!dataVolume || !claim) return done;
     const { uid, resourceVersion, ownerReferences = [] } = claim.metadata;
-    const marks = { [annotations.podPhase]: 'Succeeded', [annotations.podReady]: 'false' };
     const owners = [...ownerReferences, ownerOf(dataVolume)];
-    const body = { metadata: { uid, resourceVersion, annotations: marks, ownerReferences: owners } };
+    const body = { metadata: { uid, resourceVersion, ownerReferences: owners } };
     const type = resources.persistentVolumeClaims;
     await writeIfThere(filler.client.patch(type, claim.metadata, body, 'merge', { signal }));
     return done;

@@ -13,7 +13,7 @@ import { getIfThere, type KubeClient } from '../../kube/index.ts';
 import type { Observed } from '../../reconcile/index.ts';
 import type { Fillings, FillState } from './fillings.ts';
 import type { Awaited, ClaimPlace, ClaimPlaces } from './ports.ts';
-import { annotations, referredWish, type Wish, wishOf } from './wish.ts';
+import { annotations, isPopulatedFor, referredWish, type Wish, wishOf } from './wish.ts';
 
 export type PlaceFacts =
   | { readonly kind: 'bound'; readonly place: ClaimPlace }
@@ -48,7 +48,7 @@ export async function observe(key: Key, deps: ObserveDeps, signal: AbortSignal):
   const claim = deps.claim(key);
   const isUploadClaim = !dataVolume && claim?.metadata.annotations?.[annotations.uploadTarget] !== undefined;
   const said: Wish | undefined = isUploadClaim ? { kind: 'upload' } : undefined;
-  const wish = dataVolume && !isFinal(dataVolume) ? await resolved(wishOf(dataVolume), deps, signal) : said;
+  const wish = dataVolume && !isFinal(dataVolume) ? await wishWith(dataVolume, claim, deps, signal) : said;
   const isOpen = wish !== undefined && !isFilled(claim);
   const claimUid = claim?.metadata.uid ?? '';
   return {
@@ -74,6 +74,15 @@ export function isFinal({ status }: DataVolume): boolean {
 /** The mark that is set when the disk is in its place. */
 export function isFilled(claim: PersistentVolumeClaim | undefined): boolean {
   return claim?.metadata.annotations?.[annotations.podPhase] === 'Succeeded';
+}
+
+function wishWith(
+  dataVolume: DataVolume,
+  claim: PersistentVolumeClaim | undefined,
+  deps: ObserveDeps,
+  signal: AbortSignal,
+): Promise<Wish> | Wish {
+  return isPopulatedFor(dataVolume, claim) ? { kind: 'populated' } : resolved(wishOf(dataVolume), deps, signal);
 }
 
 async function resolved(wish: Wish, { client }: ObserveDeps, signal: AbortSignal): Promise<Wish> {

@@ -1,4 +1,10 @@
-import type { DataVolume, KubeObject, OwnerReference, PersistentVolumeClaim } from '../../api/index.ts';
+import {
+  type DataVolume,
+  type KubeObject,
+  annotations as known,
+  type OwnerReference,
+  type PersistentVolumeClaim,
+} from '../../api/index.ts';
 import { isRecord, memberAt } from '../../base/index.ts';
 import { type Checksum, parseChecksum } from '../disk-images/index.ts';
 
@@ -19,6 +25,8 @@ export type Wish =
   | { readonly kind: 'registry'; readonly image: string }
   /** The node's storage fills it when it makes the volume: the claim's `dataSource`. */
   | { readonly kind: 'clone' | 'snapshot'; readonly namespace: string; readonly name: string }
+  /** Somebody else made the claim for the DataVolume, with what it is to begin with: whatever the DataVolume says itself. */
+  | { readonly kind: 'populated' }
   | { readonly kind: 'reference'; readonly namespace: string; readonly name: string }
   | { readonly kind: 'refused'; readonly why: string };
 
@@ -91,6 +99,13 @@ export function wishOf({ metadata, spec }: DataVolume): Wish {
   return { kind: 'refused', why: `nothing here fills a claim from ${Object.keys(source).join(', ')}` };
 }
 
+/** A claim that was made for this DataVolume, as a restore does, and that is nobody else's. */
+export function isPopulatedFor({ metadata }: DataVolume, claim: PersistentVolumeClaim | undefined): boolean {
+  if (claim?.metadata.annotations?.[known.populatedFor] !== metadata.name) return false;
+  const owner = claim.metadata.ownerReferences?.find(({ controller }) => controller);
+  return owner === undefined || owner.uid === metadata.uid;
+}
+
 /** Of a DataSource: what it stands for. */
 export function referredWish({ spec, status, metadata }: KubeObject & { spec?: unknown; status?: unknown }): Wish {
   const source = memberAt(status, 'source') ?? memberAt(spec, 'source');
@@ -112,7 +127,7 @@ const listOf = (value: unknown) =>
 
 export function doingOf({ kind }: Pick<Wish, 'kind'>): Doing {
   if (kind === 'upload') return 'Upload';
-  return ['clone', 'snapshot', 'reference'].includes(kind) ? 'Clone' : 'Import';
+  return ['clone', 'snapshot', 'reference', 'populated'].includes(kind) ? 'Clone' : 'Import';
 }
 
 const askedOf = (spec: unknown) => memberAt(spec, 'pvc') ?? memberAt(spec, 'storage');

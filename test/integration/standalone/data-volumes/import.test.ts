@@ -291,6 +291,32 @@ describe('DataVolumes of the node', () => {
     await node.until('at-once', 'Succeeded');
   });
 
+  test('a claim that a restore made for a DataVolume is the DataVolume’s at once, also where it waits for a pod, and is not filled again', async () => {
+    await node.client.create(resources.storageClasses, {
+      ...{ apiVersion: 'storage.k8s.io/v1', kind: 'StorageClass', metadata: { name: 'later' } },
+      ...{ provisioner: 'local.virt-node', volumeBindingMode: 'WaitForFirstConsumer' },
+    } as KubeObject);
+    const later = { storage: { ...storage('4Mi').storage, storageClassName: 'later' } };
+    await node.create('snapshot', http('/disk.qcow2'));
+    await node.until('snapshot', 'Succeeded');
+    await node.client.create(resources.persistentVolumeClaims, {
+      ...{ apiVersion: 'v1', kind: 'PersistentVolumeClaim' },
+      metadata: {
+        ...{ name: 'restored', namespace: 'default' },
+        annotations: { 'cdi.kubevirt.io/storage.populatedFor': 'restored' },
+      },
+      spec: { ...later.storage, dataSource: { kind: 'PersistentVolumeClaim', name: 'snapshot' } },
+    } as KubeObject);
+    const prePopulated = { 'cdi.kubevirt.io/storage.prePopulated': 'true' };
+    await node.create('restored', { source: { blank: {} }, ...later }, prePopulated);
+    await node.until('restored', 'WaitForFirstConsumer');
+    assert.equal((await node.claim('restored')).metadata.ownerReferences?.[0]?.kind, 'DataVolume');
+    const pod = await running('restores', 'restored');
+    await node.until('restored', 'Succeeded');
+    await holds('restored', content, 4 * mib);
+    await pod.remove();
+  });
+
   const refused: readonly [string, object, RegExp][] = [
     ['no-source', storage('1Gi'), /spec\.source: Required value: one of http, blank, upload, pvc, registry, snapshot/],
     [

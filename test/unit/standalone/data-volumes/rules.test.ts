@@ -4,7 +4,7 @@ import type { DataVolume, PersistentVolumeClaim } from '../../../../src/api/inde
 import { decideFill, fillRules } from '../../../../src/standalone/data-volumes/decide.ts';
 import type { FillFacts } from '../../../../src/standalone/data-volumes/observe.ts';
 import type { Awaited } from '../../../../src/standalone/data-volumes/ports.ts';
-import { claimFor, wishOf } from '../../../../src/standalone/data-volumes/wish.ts';
+import { claimFor, isPopulatedFor, wishOf } from '../../../../src/standalone/data-volumes/wish.ts';
 
 const dataVolume: DataVolume = {
   apiVersion: 'cdi.kubevirt.io/v1beta1',
@@ -42,6 +42,20 @@ const unbound = (awaits: Awaited) => ({ place: { kind: 'unbound', awaits } }) as
 const inUse = { kind: 'source', isInUse: true, why: 'it is in use' } as const;
 const named = { name: 'disk', namespace: 'default' };
 const clone = { kind: 'clone', namespace: 'default', name: 'other' } as const;
+const populated = { kind: 'populated' } as const;
+/** A claim that a restore has made for the DataVolume. */
+const restored = (owner?: string): PersistentVolumeClaim => ({
+  ...claim,
+  metadata: {
+    ...named,
+    annotations: { 'cdi.kubevirt.io/storage.populatedFor': 'disk' },
+    ...(owner !== undefined && {
+      ownerReferences: [
+        { apiVersion: 'cdi.kubevirt.io/v1beta1', kind: 'DataVolume', name: 'disk', uid: owner, controller: true },
+      ],
+    }),
+  },
+});
 
 /** Rule → what it decides on, its steps, and the phase that it says. */
 const cases: Readonly<Record<string, readonly [Partial<FillFacts>, readonly string[], string | undefined]>> = {
@@ -49,17 +63,6 @@ const cases: Readonly<Record<string, readonly [Partial<FillFacts>, readonly stri
   deleted: [
     { dataVolume: { ...dataVolume, metadata: { ...dataVolume.metadata, deletionTimestamp: 'now' } } },
     ['forget'],
-    undefined,
-  ],
-  'populated-by-others': [
-    {
-      claim: {
-        ...claim,
-        metadata: { ...named, annotations: { 'cdi.kubevirt.io/storage.populatedFor': 'disk' } },
-        status: { phase: 'Bound' },
-      },
-    },
-    ['adoptClaim'],
     undefined,
   ],
   'population-awaited': [
@@ -100,6 +103,7 @@ const cases: Readonly<Record<string, readonly [Partial<FillFacts>, readonly stri
     'Failed',
   ],
   'claim-wanted': [{ claim: undefined }, ['createClaim'], 'Pending'],
+  'populated-by-others': [{ claim: restored(), wish: populated }, ['adoptClaim'], undefined],
   'claim-of-others': [{ claim: { ...claim, metadata: { name: 'disk', namespace: 'default' } } }, [], 'Pending'],
   filled: [{ claim: withMarks({ 'cdi.kubevirt.io/storage.pod.phase': 'Succeeded' }) }, ['forget'], 'Succeeded'],
   'claim-wrong': [{ place: { kind: 'wrong', why: 'no' } }, [], 'Pending'],
@@ -138,4 +142,25 @@ describe('DataVolumes of the node', () => {
       assert.equal(decision.says?.phase, phase);
     });
   }
+
+  for (const [title, more, steps, phase] of [
+    ['is taken over before it has a volume', { claim: restored(), ...unbound({ kind: 'consumer' }) }, 'adoptClaim'],
+    ['waits for its consumer', { claim: restored('dv'), ...unbound({ kind: 'consumer' }) }, '', 'WaitForFirstConsumer'],
+    ['is made by storage', { claim: restored('dv'), ...unbound({ kind: 'nothing' }) }, '', 'CloneInProgress'],
+    ['is never filled anew', { claim: restored('dv') }, 'markFilled'],
+  ] as const) {
+    test(`a claim that a restore made ${title}`, () => {
+      const decision = decideFill(facts({ ...more, wish: populated }));
+      assert.equal(decision.steps.map(({ step }) => step).join(), steps);
+      assert.equal(decision.says?.phase, phase);
+    });
+  }
+
+  test('a claim is populated for the DataVolume that it names, and that has it or may take it', () => {
+    assert.equal(isPopulatedFor(dataVolume, restored()), true);
+    assert.equal(isPopulatedFor(dataVolume, restored('dv')), true);
+    assert.equal(isPopulatedFor(dataVolume, restored('of-another-one')), false);
+    assert.equal(isPopulatedFor({ ...dataVolume, metadata: { name: 'other' } }, restored()), false);
+    assert.equal(isPopulatedFor(dataVolume, undefined), false);
+  });
 });
