@@ -17,6 +17,7 @@ import (
 	ephemeraldisk "kubevirt.io/kubevirt/pkg/ephemeral-disk"
 	cmdv1 "kubevirt.io/kubevirt/pkg/handler-launcher-com/cmd/v1"
 	"kubevirt.io/kubevirt/pkg/ignition"
+	"kubevirt.io/kubevirt/pkg/network/vmispec"
 	"kubevirt.io/kubevirt/pkg/os/disk"
 	"kubevirt.io/kubevirt/pkg/testutils"
 	"kubevirt.io/kubevirt/pkg/util"
@@ -24,6 +25,9 @@ import (
 	"kubevirt.io/kubevirt/pkg/virt-launcher/virtwrap/converter"
 	"kubevirt.io/kubevirt/pkg/virt-launcher/virtwrap/converter/arch"
 	"kubevirt.io/kubevirt/pkg/virt-launcher/virtwrap/converter/types"
+	"kubevirt.io/kubevirt/pkg/virt-launcher/virtwrap/device/hostdevice/generic"
+	"kubevirt.io/kubevirt/pkg/virt-launcher/virtwrap/device/hostdevice/gpu"
+	"kubevirt.io/kubevirt/pkg/virt-launcher/virtwrap/device/hostdevice/sriov"
 	"kubevirt.io/kubevirt/pkg/virt-launcher/virtwrap/efi"
 )
 
@@ -33,6 +37,8 @@ type testCase struct {
 	Options       cmdv1.VirtualMachineOptions `json:"options"`
 	CPUSet        []int                       `json:"cpuSet"`
 	BlockVolumes  []string                    `json:"blockVolumes"`
+	Environment   map[string]string           `json:"environment"`
+	NetworkInfo   string                      `json:"networkInfo"`
 	Emulated      bool                        `json:"emulated"`
 }
 
@@ -71,7 +77,7 @@ func withDefaults(c *testCase) error {
 	return defaults.SetDefaultVirtualMachineInstance(config, &c.Vmi)
 }
 
-// As generateConverterContext of virtwrap/manager.go, on a machine without devices to pass through: what finds them needs libvirt's headers.
+// As generateConverterContext of virtwrap/manager.go.
 func contextOf(c *testCase, root string) (*types.ConverterContext, error) {
 	vmi, options := &c.Vmi, &c.Options
 	cluster := options.GetClusterConfig()
@@ -128,7 +134,35 @@ func contextOf(c *testCase, root string) (*types.ConverterContext, error) {
 		}
 		context.DisksInfo[volume.Name] = info
 	}
+	if err := addDevices(c, context); err != nil {
+		return nil, err
+	}
 	return context, addFirmware(vmi, context, root)
+}
+
+func addDevices(c *testCase, context *types.ConverterContext) (err error) {
+	for name, value := range c.Environment {
+		os.Setenv(name, value)
+	}
+	devices := &c.Vmi.Spec.Domain.Devices
+	if context.GenericHostDevices, err = generic.CreateHostDevices(devices.HostDevices); err != nil {
+		return err
+	}
+	if context.GPUHostDevices, err = gpu.CreateHostDevices(devices.GPUs); err != nil {
+		return err
+	}
+	interfaces := vmispec.FilterInterfacesSpec(devices.Interfaces, func(iface v1.Interface) bool {
+		return iface.SRIOV != nil && iface.State != v1.InterfaceStateAbsent
+	})
+	if len(interfaces) == 0 {
+		return nil
+	}
+	pool, err := sriov.NewPCIAddressPoolWithNetworkStatus([]byte(c.NetworkInfo))
+	if err != nil {
+		return err
+	}
+	context.SRIOVDevices, err = sriov.CreateHostDevicesFromIfacesAndPool(interfaces, pool)
+	return err
 }
 
 func addFirmware(vmi *v1.VirtualMachineInstance, context *types.ConverterContext, root string) error {

@@ -19,6 +19,7 @@ export * from './labels.ts';
 export * from './launcher.ts';
 export { memoryProblem } from './live-memory.ts';
 export { fillRoom, type LiveUpdateSettings } from './live-room.ts';
+export { deviceVariable, deviceVariables } from './machine-devices.ts';
 export { memoryOverheadBytes, vfioDevices } from './memory-overhead.ts';
 export * from './migration.ts';
 export { type MigrationProgress, publishedProgress } from './migration-progress.ts';

@@ -132,6 +132,9 @@ export interface MachineDevice {
   deviceName?: string;
   claimName?: string;
   requestName?: string;
+  tag?: string;
+  /** Of GPUs. */
+  virtualGPUOptions?: { display?: { enabled?: boolean; ramFB?: FeatureState } };
 }
 
 export interface Devices {

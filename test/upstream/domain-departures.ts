@@ -28,6 +28,11 @@ export const departures: readonly Departure[] = [
     why: 'says nothing',
   })),
   { path: 'domain.devices.disk[ua-drive].source', theirs: '', why: 'an empty drive has no source' },
+  {
+    path: 'domain.devices.hostdev[*].source.address@type',
+    theirs: 'pci',
+    why: 'libvirt takes no notice of it, and its own schema refuses it',
+  },
   // Other words for the same.
   { path: 'domain.features.smm', theirs: '', why: 'on is what it says' },
   { path: 'domain.features.smm@state', ours: 'on', why: 'the same; and Secure Boot brings it along' },
@@ -138,6 +143,19 @@ export const departures: readonly Departure[] = [
     why: 'upstream adds the input to VMIs of VMs alone',
   },
   { path: 'domain.devices.input[ua-default-0]*@*', ours: any, cases: /autoattachInputDevice/, why: 'the same' },
+  {
+    path: 'domain.devices.hostdev[ua-gpu-vgpu]@*',
+    theirs: 'on',
+    cases: /without a screen/,
+    why: 'there is no screen to show: libvirt refuses it',
+  },
+  {
+    path: 'domain.devices.hostdev[ua-usb-host-desk-2]*',
+    ours: any,
+    cases: /belong together/,
+    why: 'upstream gives the first of devices that one resource gives out together',
+  },
+  { path: 'domain.devices.hostdev.order', ours: any, cases: /belong together/, why: 'the same' },
   { path: 'domain.devices.disk[*].serial', ours: 'CD1', cases: /CD-ROM/, why: 'upstream drops it' },
   {
     path: 'domain.devices.disk[*].readonly',
@@ -177,9 +195,6 @@ export const refusedByUs: Readonly<Record<string, { readonly message: RegExp; re
     why: `${later}: a claim that keeps the variables`,
   },
   'devices.tpm.persistent': { message: /tpm.persistent/, why: `${later}: a claim that keeps its state` },
-  'devices.gpus': { message: /devices.gpus/, why: `${later}: devices of the node` },
-  'devices.hostDevices': { message: /devices.hostDevices/, why: `${later}: devices of the node` },
-  'interface.sriov': { message: /sriov/, why: `${later}: devices of the node` },
   'launchSecurity.sev': { message: /launchSecurity/, why: `${later}: firmware and processor` },
   'launchSecurity.snp': { message: /launchSecurity/, why: `${later}: firmware and processor` },
   'launchSecurity.tdx': { message: /launchSecurity/, why: `${later}: firmware and processor` },

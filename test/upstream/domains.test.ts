@@ -26,7 +26,7 @@ async function bothDomains(
   given: CorpusCase,
   vmi: VirtualMachineInstance,
 ): Promise<Record<'theirs' | 'ours', MadeDomain>> {
-  const pod = new CorpusPod(vmi, given.blockVolumes);
+  const pod = new CorpusPod(vmi, given);
   try {
     const ours = await ourDomain(vmi, given, pod);
     const options = { ...given.options, interfaceDomainAttachment: attachments(vmi) };

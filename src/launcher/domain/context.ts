@@ -1,5 +1,6 @@
 import type { EfiFirmware, NetworkLink } from '../../host/index.ts';
 import type { HostCell } from './cpu-pool.ts';
+import type { DeviceEnvironment } from './given-devices.ts';
 import type { LauncherPaths } from './paths.ts';
 
 export type DiskFormat = 'raw' | 'qcow2';
@@ -67,6 +68,10 @@ export interface ConverterContext {
   readonly network: 'user' | 'tap';
   /** Network devices of the pod by name; needed with `tap`. */
   readonly links?: ReadonlyMap<string, NetworkLink>;
+  /** Of the pod: which devices of the machine it was given. */
+  readonly deviceEnvironment?: DeviceEnvironment;
+  /** PCI address by network, of networks that are devices of the machine. */
+  readonly networkAddresses?: ReadonlyMap<string, string>;
   /** EFI files of this machine, from `findEfiFirmware`. */
   readonly efi?: EfiFirmware;
 }

@@ -5,6 +5,7 @@ import { type DiskPlan, diskElement, diskSettings, planDisks } from './disk-devi
 import { invalid, unsupported } from './errors.ts';
 import { filesystemElements } from './filesystems.ts';
 import { isEfi } from './firmware.ts';
+import { hostDeviceElements } from './host-devices.ts';
 import { interfaceElements } from './interfaces.ts';
 import { planIoThreads } from './io-threads.ts';
 import { fileNamePart, userAlias } from './names.ts';
@@ -30,12 +31,15 @@ export function deviceElements(
   const disks = diskSettings(vmi, context, ioThreads.byDisk);
   const { virtioModel } = disks;
   const inputs = inputElements(vmi);
-  const controllers = controllerElements(vmi, { plans, inputs, virtioModel });
+  const hostdev = hostDeviceElements(vmi, context);
+  const hasUsb = [...inputs, ...hostdev].some((one) => one['@bus'] === 'usb' || one['@type'] === 'usb');
+  const controllers = controllerElements(vmi, { plans, hasUsb, virtioModel });
   const all: XmlContent = {
     disk: plans.map((plan) => diskElement(plan, disks)),
     controller: controllers,
     filesystem: filesystemElements(vmi, context),
     interface: interfaceElements(vmi, context),
+    hostdev,
     ...serialElements(vmi, context),
     channel: channelElements(vmi, context),
     input: inputs,
@@ -75,17 +79,17 @@ function isAttachable(vmi: VirtualMachineInstance, { entry }: DiskPlan, context:
 
 interface ControllerInput {
   readonly plans: readonly DiskPlan[];
-  readonly inputs: readonly XmlContent[];
+  /** Among inputs and devices of the machine. */
+  readonly hasUsb: boolean;
   readonly virtioModel: string;
 }
 
 function controllerElements(
   vmi: VirtualMachineInstance,
-  { plans, inputs, virtioModel }: ControllerInput,
+  { plans, hasUsb, virtioModel }: ControllerInput,
 ): XmlContent[] {
   const devices = vmi.spec.domain.devices ?? {};
-  const usbInput = inputs.some((input) => input['@bus'] === 'usb');
-  const usb = usbInput || plans.some(({ bus }) => bus === 'usb') || Boolean(devices.clientPassthrough);
+  const usb = hasUsb || plans.some(({ bus }) => bus === 'usb') || Boolean(devices.clientPassthrough);
   const scsi = devices.disableHotplug !== true || plans.some(({ bus }) => bus === 'scsi');
   const controllers: XmlContent[] = [{ '@type': 'usb', '@index': 0, '@model': usb ? 'qemu-xhci' : 'none' }];
   if (scsi) controllers.push({ '@type': 'scsi', '@index': 0, '@model': virtioModel });

@@ -14,11 +14,11 @@ export interface NamedInterface {
 
 /** `slirp`, `macvtap` and the first `passt` were bindings of the core once; their field is all that is left. */
 const bindings = ['bridge', 'masquerade', 'sriov', 'passtBinding', 'binding', 'slirp', 'macvtap', 'passt'] as const;
-export type Binding = 'bridge' | 'masquerade' | 'passtBinding' | 'binding';
+/** A device of the machine, with `sriov`, is no network device of QEMU's. */
+export type Binding = 'bridge' | 'masquerade' | 'passtBinding' | 'binding' | 'sriov';
 
 /** What to use instead of a binding that this launcher does not have. */
 const instead = {
-  sriov: 'use masquerade or bridge; devices of the node cannot be passed through',
   slirp: 'use masquerade, which reaches out the same way',
   macvtap: 'use bridge on the same network',
   passt: 'use passtBinding or masquerade',
@@ -32,6 +32,7 @@ export function bindingOf({ iface, field }: NamedInterface, context: InterfaceCo
   switch (binding) {
     case 'masquerade':
     case 'bridge':
+    case 'sriov':
       return binding;
     case 'passtBinding':
       if (context.network === 'tap') return binding;
@@ -39,7 +40,6 @@ export function bindingOf({ iface, field }: NamedInterface, context: InterfaceCo
     case 'binding':
       refusePluginWithoutTap(iface, field, context);
       return binding;
-    case 'sriov':
     case 'slirp':
     case 'macvtap':
     case 'passt':

@@ -13,11 +13,12 @@ const maxQueues = 256;
 const models = ['virtio', 'e1000', 'e1000e', 'igb', 'ne2k_pci', 'pcnet', 'rtl8139'];
 
 /**
- * All network devices (upstream's `converter/network`); interfaces with state `absent` are being unplugged and are left out.
+ * All network devices of QEMU (upstream's `converter/network`); interfaces with state `absent` are being unplugged and are left out.
  */
 export function interfaceElements(vmi: VirtualMachineInstance, context: InterfaceContext): XmlContent[] {
   return namedInterfaces(vmi, context)
     .filter(({ iface }) => iface.state !== 'absent')
+    .filter((named) => bindingOf(named, context) !== 'sriov')
     .map((named) => interfaceElement(vmi, named, context));
 }
 

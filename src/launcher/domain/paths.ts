@@ -1,6 +1,7 @@
 import path from 'node:path';
 import { virtiofsDir } from '../../api/index.ts';
 import { ConvertError } from './errors.ts';
+import { networkInfoFile } from './network-info.ts';
 
 /** Directories inside the launcher pod at upstream's paths. All absolute. */
 export interface LauncherPaths {
@@ -18,6 +19,8 @@ export interface LauncherPaths {
   readonly serviceAccountDir: string;
   /** Sockets of side containers that serve file systems. */
   readonly virtiofsDir: string;
+  /** Which devices of the machine the pod's networks are. */
+  readonly networkInfoFile: string;
   /** Block-mode PVCs are `<devDir>/<volume>`. */
   readonly devDir: string;
 }
@@ -37,6 +40,7 @@ export function launcherPaths(options: { readonly nonRoot: boolean; readonly roo
     nvramDir: options.nonRoot ? path.join(privateDir, 'libvirt/qemu/nvram') : at('/var/lib/libvirt/qemu/nvram'),
     serviceAccountDir: at('/var/run/secrets/kubernetes.io/serviceaccount'),
     virtiofsDir: at(virtiofsDir),
+    networkInfoFile: at(networkInfoFile),
     devDir: at('/dev'),
   };
 }

@@ -29,6 +29,7 @@ function pcieDevices(devices: XmlContent): number {
     ...elements(devices.controller).filter((one) => one['@model'] !== 'none' && one['@type'] !== 'pci'),
     ...elements(devices.input).filter((input) => input['@bus'] === 'virtio'),
     ...elements(devices.memballoon).filter((balloon) => balloon['@model'] !== 'none'),
+    ...elements(devices.hostdev).filter((one) => one['@type'] !== 'usb'),
     ...elements(devices.filesystem),
     ...elements(devices.rng),
     ...elements(devices.vsock),

@@ -4,16 +4,8 @@ import { unsupported } from './errors.ts';
 
 type Refusal = readonly [field: string, isUsed: (vmi: VirtualMachineInstance) => unknown, advice: string];
 
-const hasItems = (list: readonly unknown[] | undefined) => (list?.length ?? 0) > 0;
-
 /** Fields that would be lost silently. A refusal is removed together with the code that honours the field. */
 const refusals: readonly Refusal[] = [
-  ['spec.domain.devices.gpus', (vmi) => hasItems(vmi.spec.domain.devices?.gpus), 'remove the GPUs'],
-  [
-    'spec.domain.devices.hostDevices',
-    (vmi) => hasItems(vmi.spec.domain.devices?.hostDevices),
-    'remove the host devices',
-  ],
   [
     'spec.domain.launchSecurity',
     (vmi) => vmi.spec.domain.launchSecurity,
@@ -46,7 +38,7 @@ const refusals: readonly Refusal[] = [
 /** Guests are told of tags by a config drive, and by nothing else. */
 function refuseTags({ spec }: VirtualMachineInstance): void {
   if (!spec.volumes?.some(({ cloudInitConfigDrive }) => cloudInitConfigDrive)) return;
-  for (const list of ['disks', 'interfaces'] as const) {
+  for (const list of ['disks', 'interfaces', 'gpus', 'hostDevices'] as const) {
     const tagged = spec.domain.devices?.[list]?.find(({ tag }) => tag);
     if (!tagged) continue;
     const advice = 'the config drive does not tell the guest of it: remove the tag';

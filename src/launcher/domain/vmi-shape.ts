@@ -45,6 +45,11 @@ const interfaces = named({
   }),
 });
 
+const machineDevices = named({
+  ...texts('deviceName', 'claimName', 'requestName', 'tag'),
+  virtualGPUOptions: object({ display: object({ enabled: flag, ramFB: feature }) }),
+});
+
 const devices = object({
   disks,
   interfaces,
@@ -58,8 +63,8 @@ const devices = object({
   video: object({ type: text }),
   sound: object(texts('name', 'model')),
   panicDevices: { list: object({ model: text }) },
-  gpus: named({}),
-  hostDevices: named({}),
+  gpus: machineDevices,
+  hostDevices: machineDevices,
   filesystems: named({}),
 });
 
@@ -134,6 +139,7 @@ const volumes = named({
 const networks = named({
   pod: object(texts('vmNetworkCIDR', 'vmIPv6NetworkCIDR')),
   multus: object({ networkName: text, default: flag }),
+  resourceClaim: 'object',
 });
 
 const accessCredentials: JsonShape = {

@@ -2,12 +2,13 @@ import type { VirtualMachineInstance } from '../../api/index.ts';
 import { findEfiFirmware, type NetworkLink } from '../../host/index.ts';
 import { prepareDisks } from '../disks/index.ts';
 import { buildDomainXml, type ConverterOptions, type LauncherPaths, shapedVmi } from '../domain/index.ts';
+import { readNetworkAddresses } from '../network/index.ts';
 import type { LauncherEnvironment, LauncherOptions } from '../options.ts';
 import type { HypervisorChoice } from './hypervisor-choice.ts';
 
 export interface PrepareDomainOptions {
   readonly flags: Pick<LauncherOptions, 'imageVolume' | 'diskMemoryLimitBytes' | 'ovmfPath'>;
-  readonly environment: Pick<LauncherEnvironment, 'network'>;
+  readonly environment: Pick<LauncherEnvironment, 'network' | 'child'>;
   readonly paths: LauncherPaths;
   /** CPUs that the pod may use. */
   readonly cpuSet: readonly number[];
@@ -48,6 +49,8 @@ export async function prepareDomain(
     ...(kernelBoot && { kernelBoot }),
     network: environment.network,
     links,
+    deviceEnvironment: environment.child,
+    networkAddresses: await readNetworkAddresses(vmi, paths.networkInfoFile),
     efi: await findEfiFirmware({ dirs: [flags.ovmfPath, '/usr/share/OVMF', '/usr/share/edk2/ovmf'] }),
   });
 }

@@ -1,5 +1,5 @@
 import path from 'node:path';
-import type { VirtualMachineInstance } from '../../api/index.ts';
+import { type VirtualMachineInstance, vfioDevices } from '../../api/index.ts';
 import { isLibvirtError } from '../../libvirt/index.ts';
 import { LauncherError } from '../errors.ts';
 
@@ -11,6 +11,7 @@ interface Cause {
 }
 
 const cpu = 'spec.domain.cpu';
+const machineDevices = 'spec.domain.devices (gpus, hostDevices, interfaces with sriov)';
 const anotherCpu = 'choose another model, host-model, or a node that has it';
 
 /**
@@ -59,6 +60,36 @@ const causes: readonly Cause[] = [
   {
     pattern: /CPU is incompatible with host CPU|guest CPU doesn't match specification/,
     words: () => `${cpu}: the CPU of this node is another one: ${anotherCpu}`,
+  },
+  {
+    pattern: /host doesn't support (?:passthrough of host PCI devices|VFIO PCI)/,
+    words: () =>
+      `${machineDevices}: this node cannot give a guest a PCI or mediated device: it needs an IOMMU that is switched on (intel_iommu=on or amd_iommu=on, and in the firmware), and the module vfio-pci`,
+  },
+  {
+    pattern:
+      /(?:VFIO_MAP_DMA|vfio_dma_map|vfio_listener_region_add).{0,200}Cannot allocate memory|cannot limit locked memory/i,
+    applies: (vmi) => vfioDevices(vmi) > 0,
+    words: () =>
+      `${machineDevices}: QEMU may not lock the guest's memory, which the device reaches by itself: look at the node agent, which sets the limit, or set spec.domain.memory.reservedOverhead.addedOverhead`,
+  },
+  {
+    pattern:
+      /(?:failed to open|[Cc]ould not open|open) '?\/dev\/vfio\/([\w/]{0,40})|vfio.{0,80}group (\w{1,20}) is not viable/,
+    words: ([, file, group]) =>
+      `${machineDevices}: the guest cannot have VFIO group ${file || group || ''}: all devices of an IOMMU group must be bound to vfio-pci, and no other guest may have one of them`,
+  },
+  {
+    pattern:
+      /mediated device '?([\w-]{1,60})'? (?:not found|is in use)|(?:PCI device|Device) (\S{1,40}) not found|PCI device (\S{1,40}) is in use/,
+    applies: (vmi) => vfioDevices(vmi) > 0,
+    words: ([, ...names]) =>
+      `${machineDevices}: the device ${names.find(Boolean)} is not on this node any more, or another guest has it: look at the device plug-in that gave it out`,
+  },
+  {
+    pattern: /Did not find USB device (\S{1,40})|USB device.{0,40}not found/,
+    words: ([, name]) =>
+      `spec.domain.devices.hostDevices: the USB device ${name ?? ''} is not plugged in any more: plug it in again, or remove it`,
   },
   {
     pattern: /Maximum CPUs greater than specified machine type limit (\d{1,6})|[Uu]nsupported number of .{0,20}CPUs/,

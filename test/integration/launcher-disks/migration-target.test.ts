@@ -22,7 +22,7 @@ function podOf(t: TestContext) {
   const image = box.put(`${imageDir(0)}/disk/root.qcow2`);
   execFileSync('qemu-img', ['create', '-q', '-f', 'qcow2', image, '8M']);
   const { paths } = box.env;
-  const options = { flags, environment: { network: 'user' }, paths, cpuSet: [0], owner: undefined } as const;
+  const options = { flags, environment: { network: 'user', child: {} }, paths, cpuSet: [0], owner: undefined } as const;
   const setUpNetwork = async () => new Map();
   return {
     root: box.root,

@@ -1,10 +1,11 @@
 import path from 'node:path';
+import { deviceVariable } from '../../../api/index.ts';
 import type { Allocation, PluginDevice } from '../../../device-plugin/index.ts';
 import type { DeviceRoots, DeviceSource, WatchedPaths } from './device-source.ts';
 import { type MediatedResource, typeName } from './host-devices.ts';
 import { IommuGroups } from './iommu-groups.ts';
 import { attribute, linkName, linkTarget, namesIn, numaNodes } from './sysfs.ts';
-import { checkGroup, environmentName, vfioDevices, vfioDir } from './vfio.ts';
+import { checkGroup, vfioDevices, vfioDir } from './vfio.ts';
 
 const rescanMs = 300_000;
 
@@ -37,7 +38,7 @@ export class MediatedSource implements DeviceSource {
     await Promise.all(ids.map((id) => checkGroup(this.#roots.devDir, id)));
     const uuids = this.#groups.membersOf(ids);
     return {
-      envs: { [environmentName('MDEV_PCI_RESOURCE', this.#resource.resource)]: uuids.join(',') },
+      envs: { [deviceVariable('mdev', this.#resource.resource)]: uuids.join(',') },
       devices: vfioDevices(ids),
     };
   }

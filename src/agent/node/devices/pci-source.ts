@@ -1,10 +1,11 @@
 import path from 'node:path';
+import { deviceVariable } from '../../../api/index.ts';
 import type { Allocation, PluginDevice } from '../../../device-plugin/index.ts';
 import type { DeviceRoots, DeviceSource, WatchedPaths } from './device-source.ts';
 import type { PciResource } from './host-devices.ts';
 import { IommuGroups } from './iommu-groups.ts';
 import { attribute, isThere, linkName, namesIn, numaNodes, uevent } from './sysfs.ts';
-import { checkGroup, environmentName, vfioDevices, vfioDir } from './vfio.ts';
+import { checkGroup, vfioDevices, vfioDir } from './vfio.ts';
 
 /** Events of `/dev/vfio` say when a driver takes a device; this is for what they do not say. */
 const rescanMs = 300_000;
@@ -39,7 +40,7 @@ export class PciSource implements DeviceSource {
     const addresses = this.#groups.membersOf(ids);
     const own = await Promise.all(addresses.map((address) => this.#deviceFiles(address)));
     return {
-      envs: { [environmentName('PCI_RESOURCE', this.#resource.resource)]: addresses.join(',') },
+      envs: { [deviceVariable('pci', this.#resource.resource)]: addresses.join(',') },
       devices: vfioDevices([...ids, ...own.flat()]),
     };
   }

@@ -1,4 +1,5 @@
 import path from 'node:path';
+import { deviceVariable } from '../../../api/index.ts';
 import { errorMessage } from '../../../base/index.ts';
 import { type Allocation, DevicePluginError, type PluginDevice } from '../../../device-plugin/index.ts';
 import { openNoFollow } from '../../../host/index.ts';
@@ -6,7 +7,6 @@ import type { DeviceRoots, DeviceSource, WatchedPaths } from './device-source.ts
 import type { UsbResource } from './host-devices.ts';
 import { attribute, isThere, namesIn, uevent } from './sysfs.ts';
 import { shareOut, type UsbDevice, type UsbUnit } from './usb-units.ts';
-import { environmentName } from './vfio.ts';
 
 /** The launcher's user: QEMU opens the device as it. */
 export interface DeviceOwner {
@@ -92,7 +92,7 @@ export class UsbSource implements DeviceSource {
     for (const { file } of devices) this.#giveTo(file);
     const addresses = devices.map(({ bus, device }) => `${bus}:${device}`);
     return {
-      envs: { [environmentName('USB_RESOURCE', this.#resource)]: addresses.join(',') },
+      envs: { [deviceVariable('usb', this.#resource)]: addresses.join(',') },
       devices: devices.map(({ file }) => ({
         hostPath: `/dev/${file}`,
         containerPath: `/dev/${file}`,

@@ -22,8 +22,3 @@ export function vfioDevices(names: readonly string[]): NonNullable<Allocation['d
     return { hostPath: file, containerPath: file, permissions: 'mrw' };
   });
 }
-
-/** `PCI_RESOURCE_EXAMPLE_COM_GPU`: where the launcher looks for the addresses of what it was given. */
-export function environmentName(prefix: string, resource: string): string {
-  return `${prefix}_${resource.toUpperCase().replaceAll(/[/.]/g, '_')}`;
-}

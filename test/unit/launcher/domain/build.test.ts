@@ -39,8 +39,12 @@ function refusal(domain: DomainSpecInput, spec: Partial<VmiSpec> = {}, context =
 type UnsupportedCase = readonly [string, DomainSpecInput, Partial<VmiSpec>?];
 
 const unsupportedCases: readonly UnsupportedCase[] = [
-  ['spec.domain.devices.gpus', { devices: { gpus: [{ name: 'g' }] } }],
-  ['spec.domain.devices.hostDevices', { devices: { hostDevices: [{ name: 'h' }] } }],
+  ['spec.domain.devices.gpus[g].claimName', { devices: { gpus: [{ name: 'g', claimName: 'c' }] } }],
+  [
+    'spec.domain.devices.gpus[g].tag',
+    { devices: { gpus: [{ name: 'g', deviceName: 'a/b', tag: 'a' }] } },
+    { volumes: [{ name: 'seed', cloudInitConfigDrive: {} }] },
+  ],
   ['spec.domain.devices.filesystems[f]', { devices: { filesystems: [{ name: 'f' }] } }],
   ['spec.domain.launchSecurity', { launchSecurity: { sev: {} } }],
   ['spec.domain.devices.tpm.persistent', { devices: { tpm: { persistent: true } } }],
@@ -57,7 +61,11 @@ const unsupportedCases: readonly UnsupportedCase[] = [
   ],
   ['spec.architecture arm64', {}, { architecture: 'arm64' }],
   ['spec.domain.ioThreadsPolicy supplementalPool', { ioThreadsPolicy: 'supplementalPool' }],
-  ['.sriov', { devices: { interfaces: [{ name: 'n', sriov: {} }] } }, { networks: [{ name: 'n', pod: {} }] }],
+  [
+    'spec.networks[n].resourceClaim',
+    { devices: { interfaces: [{ name: 'n', sriov: {} }] } },
+    { networks: [{ name: 'n', resourceClaim: {} }] },
+  ],
   [
     '.passtBinding',
     { devices: { interfaces: [{ name: 'n', passtBinding: {} }] } },

@@ -99,6 +99,35 @@ export const goldenCases: readonly GoldenCase[] = [
     { disks: new Map([['figures', { ...rawFile, readonly: true }]]) },
   ),
   golden(
+    'devices-of-the-machine',
+    vmiWith(
+      {
+        devices: {
+          disableHotplug: true,
+          hostDevices: [
+            { name: 'card', deviceName: 'vendor.com/card' },
+            { name: 'desk', deviceName: 'vendor.com/desk' },
+          ],
+          gpus: [
+            { name: 'gpu', deviceName: 'vendor.com/gpu' },
+            { name: 'part', deviceName: 'vendor.com/vgpu' },
+          ],
+          interfaces: [{ name: 'fast', sriov: {}, bootOrder: 1, pciAddress: '0000:00:09.0' }],
+        },
+      },
+      { networks: [{ name: 'fast', multus: { networkName: 'fast' } }] },
+    ),
+    {
+      deviceEnvironment: {
+        PCI_RESOURCE_VENDOR_COM_CARD: '0000:81:01.0',
+        PCI_RESOURCE_VENDOR_COM_GPU: '0000:65:00.0',
+        MDEV_PCI_RESOURCE_VENDOR_COM_VGPU: '5f5f7b4a-1111-4a6b-9a0c-0c5a7a0e0001',
+        USB_RESOURCE_VENDOR_COM_DESK: '1:4,1:5',
+      },
+      networkAddresses: new Map([['fast', '0000:04:02.5']]),
+    },
+  ),
+  golden(
     'container-disk-cloud-init',
     vmiWith(
       {

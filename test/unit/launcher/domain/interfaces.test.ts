@@ -44,7 +44,6 @@ test('devices have the names that the agent gives them, by digest or counted', (
 });
 
 const unsupportedBindings: readonly (readonly [object, RegExp])[] = [
-  [{ sriov: {} }, /\.sriov is not supported by this launcher: use masquerade or bridge/],
   [{ slirp: {} }, /\.slirp .*: use masquerade/],
   [{ macvtap: {} }, /\.macvtap .*: use bridge/],
   [{ passt: {} }, /\.passt .*: use passtBinding or masquerade/],

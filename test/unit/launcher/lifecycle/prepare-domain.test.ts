@@ -17,7 +17,7 @@ test('a VMI of another shape is refused with its field before anything is made f
   const choice = new HypervisorChoice({ flags, kvm: 'fails', device: '/dev/null' }, { log: silentLogger });
   const options = {
     flags,
-    environment: { network: 'user' },
+    environment: { network: 'user', child: {} },
     paths: launcherPaths({ nonRoot: true, root }),
     cpuSet: [0],
     owner: undefined,

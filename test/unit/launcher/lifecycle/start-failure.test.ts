@@ -57,6 +57,19 @@ for (const [text, words] of [
     "operation failed: guest CPU doesn't match specification: missing features: svm",
     /^spec\.domain\.cpu: the CPU here differs in svm:/,
   ],
+  [
+    "unsupported configuration: host doesn't support passthrough of host PCI devices",
+    /^spec\.domain\.devices \(gpus, .*needs an IOMMU that is switched on/,
+  ],
+  [
+    'internal error: qemu unexpectedly closed the monitor: vfio 0000:65:00.0: failed to open /dev/vfio/27: Permission denied',
+    /^spec\.domain\.devices .*VFIO group 27: all devices of an IOMMU group/,
+  ],
+  ['internal error: vfio 0000:65:00.0: group 27 is not viable', /VFIO group 27: /],
+  [
+    'internal error: Did not find USB device 046d:c31c bus:3 device:12',
+    /^spec\.domain\.devices\.hostDevices: the USB device 046d:c31c is not plugged in/,
+  ],
   ['the CPU is incompatible with host CPU', /^spec\.domain\.cpu: the CPU of this node is another one/],
   [
     'unsupported configuration: Maximum CPUs greater than specified machine type limit 288',
@@ -129,3 +142,19 @@ test('a VMI of any shape, and a text of any length, have their words', () => {
   const long = `${'x'.repeat(1_000_000)} No space left on device`;
   assert.match(errorMessage(told(long)), /^x+ No space/);
 });
+
+const withDevice = launcherVmi({ spec: { domain: { devices: { gpus: [{ name: 'g', deviceName: 'a/b' }] } } } });
+
+for (const [text, words] of [
+  ['internal error: vfio_dma_map(0x1, 0x0, 0x8) = -12 (Cannot allocate memory)', /may not lock the guest's memory/],
+  [
+    'Requested operation is not valid: PCI device 0000:65:00.0 is in use by driver QEMU, domain x',
+    /device 0000:65:00.0 is not/,
+  ],
+  ["device not found: mediated device '5f5f7b4a' not found", /device 5f5f7b4a is not on this node any more/],
+] as const) {
+  test(`a device of the machine that a guest cannot have is told in our words: ${text}`, () => {
+    assert.match(errorMessage(told(text, withDevice)), words);
+    assert.equal(errorMessage(told(text, launcherVmi())), text);
+  });
+}

@@ -1,0 +1,95 @@
+import { deviceVariable, deviceVariables } from '../../api/index.ts';
+import { ConvertError } from './errors.ts';
+import { isPciAddress } from './pci.ts';
+
+export type DeviceKind = keyof typeof deviceVariables;
+
+/** Variables of the container that say which devices it was given, as `PCI_RESOURCE_EXAMPLE_COM_GPU=0000:65:00.0,0000:66:00.0`. */
+export type DeviceEnvironment = Readonly<Record<string, string | undefined>>;
+
+/** A device that a VMI names, and where it names it. */
+export interface AskedDevice {
+  readonly field: string;
+  readonly resource: string;
+}
+
+/** What one device of a VMI is on the machine. Several addresses only of USB: devices that are given out together. */
+export interface GivenDevice {
+  readonly kind: DeviceKind;
+  readonly addresses: readonly string[];
+}
+
+const isAddress: Readonly<Record<DeviceKind, (text: string) => boolean>> = {
+  pci: isPciAddress,
+  mdev: (text) => /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i.test(text),
+  usb: (text) => /^[0-9]{1,3}:[0-9]{1,3}$/.test(text),
+};
+
+const examples: Readonly<Record<DeviceKind, string>> = {
+  pci: 'a PCI address such as 0000:65:00.0',
+  mdev: 'the UUID of a mediated device',
+  usb: 'the bus and number of a USB device, such as 3:12',
+};
+
+/**
+ * Gives each asked device one that the pod has of its resource, no device twice, whatever names it is given under (upstream:
+ * `hostdevice.AddressPool`, of which there is one for GPUs and another for the rest). In the order of `asked`. Throws `ConvertError`
+ * MISSING_DEVICE, BAD_DEVICE.
+ */
+export function shareOutDevices(asked: readonly AskedDevice[], environment: DeviceEnvironment): readonly GivenDevice[] {
+  const taken = new Set<string>();
+  const lists = new Map<string, DeviceList>();
+  for (const { resource, field } of asked) {
+    if (!lists.has(resource)) lists.set(resource, listOf(resource, field, environment));
+  }
+  return asked.map(({ field, resource }) => {
+    const list = lists.get(resource) ?? { kind: 'pci', addresses: [] };
+    const sameResource = asked.filter((one) => one.resource === resource).length;
+    const free = list.addresses.filter((address) => !taken.has(`${list.kind} ${address}`));
+    const addresses = free.slice(0, addressesEach(list, sameResource));
+    if (addresses.length === 0) throw missing(field, resource, list, sameResource);
+    for (const address of addresses) taken.add(`${list.kind} ${address}`);
+    return { kind: list.kind, addresses };
+  });
+}
+
+interface DeviceList {
+  readonly kind: DeviceKind;
+  readonly addresses: readonly string[];
+}
+
+/** USB devices that one resource gives out together go to the guest together; upstream gives the first of them alone. */
+function addressesEach({ kind, addresses }: DeviceList, count: number): number {
+  return kind === 'usb' ? Math.max(1, Math.floor(addresses.length / count)) : 1;
+}
+
+function listOf(resource: string, field: string, environment: DeviceEnvironment): DeviceList {
+  const kinds = (Object.keys(deviceVariables) as DeviceKind[]).filter(
+    (kind) => environment[deviceVariable(kind, resource)] !== undefined,
+  );
+  const [kind, other] = kinds;
+  if (kind === undefined) throw notGiven(field, resource);
+  if (other !== undefined) {
+    const problem = `the pod was given ${resource} both as ${kind} and as ${other}`;
+    throw new ConvertError('BAD_DEVICE', `${field}: ${problem}: let one device plug-in have this resource`);
+  }
+  const variable = deviceVariable(kind, resource);
+  const addresses = (environment[variable] ?? '').replace(/,$/, '').split(',');
+  const wrong = addresses.find((address) => !isAddress[kind](address));
+  if (wrong !== undefined) {
+    const problem = `the device plug-in of ${resource} gave ${JSON.stringify(wrong.slice(0, 64))} in ${variable}, which is not ${examples[kind]}`;
+    throw new ConvertError('BAD_DEVICE', `${field}: ${problem}: look at that plug-in`);
+  }
+  return { kind, addresses: [...new Set(addresses)] };
+}
+
+function notGiven(field: string, resource: string): ConvertError {
+  const wanted = (['pci', 'mdev', 'usb'] as const).map((kind) => deviceVariable(kind, resource)).join(', ');
+  const problem = `the pod was given no device of ${resource} (none of ${wanted} is set)`;
+  return new ConvertError('MISSING_DEVICE', `${field}: ${problem}: is there a device plug-in for it on this node?`);
+}
+
+function missing(field: string, resource: string, { addresses }: DeviceList, count: number): ConvertError {
+  const problem = `the VMI names ${count} devices of ${resource}, and the pod was given ${addresses.length} (${addresses.slice(0, 16).join(', ')})`;
+  return new ConvertError('MISSING_DEVICE', `${field}: ${problem}, maybe under another name as well`);
+}
