@@ -23,11 +23,10 @@ export type {
 export { type DomainParts, domainFromXml } from './domain-json.ts';
 export { ConvertError } from './errors.ts';
 export { domainUuid } from './firmware.ts';
-export type { DeviceEnvironment } from './given-devices.ts';
 export { interfaceXml } from './interfaces.ts';
 export type { InterfaceContext } from './interfaces-binding.ts';
 export { type DeviceChange, interfaceChanges, relinkedInterfaces } from './interfaces-change.ts';
-export { missingSriovDevices, sriovAliasPrefix, sriovInterfaces } from './interfaces-sriov.ts';
+export { sriovInterfaces } from './interfaces-sriov.ts';
 export { wantedCpus } from './live-cpus.ts';
 export { driveWithMedium, type LiveDisk, type LiveDomain, liveDiskXml, readLiveDomain } from './live-disks.ts';
 export { memoryChange } from './live-memory.ts';

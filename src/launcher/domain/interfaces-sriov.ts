@@ -3,13 +3,13 @@ import { ConvertError, invalid, unsupported } from './errors.ts';
 import { userAlias } from './names.ts';
 import { networkInfoFile } from './network-info.ts';
 import { isPciAddress, passedThrough, pciAddress } from './pci.ts';
-import { renderXml, type XmlContent } from './xml.ts';
+import type { XmlContent } from './xml.ts';
 
 /** With it begin the names of passed-through network devices in the domain: the agent looks for it. */
-export const sriovAliasPrefix = 'sriov-';
+const sriovAliasPrefix = 'sriov-';
 
 /** PCI address by network. */
-export interface SriovContext {
+interface SriovContext {
   readonly networkAddresses?: ReadonlyMap<string, string>;
 }
 
@@ -27,17 +27,6 @@ export function sriovElements(vmi: VirtualMachineInstance, context: SriovContext
   if (!shared) return elements;
   const problem = `the network plug-ins gave ${addressOf(context, shared.name)} to two networks of the pod`;
   throw new ConvertError('BAD_DEVICE', `${fieldOf(shared)}: ${problem}: look at their configuration`);
-}
-
-/** Those that a running domain lacks, as documents. */
-export function missingSriovDevices(
-  vmi: VirtualMachineInstance,
-  context: SriovContext,
-  present: ReadonlySet<string>,
-): { name: string; xml: string }[] {
-  return sriovInterfaces(vmi)
-    .filter(({ name }) => !present.has(sriovAliasPrefix + name))
-    .map((iface) => ({ name: iface.name, xml: renderXml('hostdev', sriovElement(vmi, iface, context)) }));
 }
 
 export function sriovInterfaces({ spec }: VirtualMachineInstance): Interface[] {

@@ -2,9 +2,9 @@ import type { VirtualMachineInstance } from '../../api/index.ts';
 import { findEfiFirmware, type NetworkLink } from '../../host/index.ts';
 import { prepareDisks } from '../disks/index.ts';
 import { buildDomainXml, type ConverterOptions, type LauncherPaths, shapedVmi } from '../domain/index.ts';
-import { readNetworkAddresses } from '../network/index.ts';
 import type { LauncherEnvironment, LauncherOptions } from '../options.ts';
 import type { HypervisorChoice } from './hypervisor-choice.ts';
+import { readNetworkAddresses } from './network-addresses.ts';
 
 export interface PrepareDomainOptions {
   readonly flags: Pick<LauncherOptions, 'imageVolume' | 'diskMemoryLimitBytes' | 'ovmfPath'>;

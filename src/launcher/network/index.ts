@@ -4,7 +4,6 @@
  * Must not know: how the agent made the devices, gRPC, who calls; what the domain's document looks like.
  */
 export { NetworkError } from './errors.ts';
-export { readNetworkAddresses } from './network-addresses.ts';
 export { NicSync } from './nic-sync.ts';
 export { PodNetwork, podNetwork } from './pod-network.ts';
 export { unreachablePorts } from './user-ports.ts';
