@@ -1,13 +1,13 @@
-// node scripts/setup.mjs <check|test|up|up-nodes|cluster>
+// node scripts/setup.mjs <check|test|up|up-nodes|guests|cluster>
 // The first thing that runs in a fresh clone: npm packages, Debian packages, build, demo guest, as far as the mode needs them.
 // Plain Node.js without dependencies; says what it does and why; does nothing, in well under a second, when all is there.
 import { pathToFileURL } from 'node:url';
-import { ensureBuild, ensureGuest, ensureInstaller } from './setup/build.mjs';
+import { ensureBuild, ensureDebian, ensureGuest, ensureInstaller } from './setup/build.mjs';
 import { ensurePackages, ensureRootRights, packagesFor } from './setup/debian.mjs';
 import { ensureNodeModules } from './setup/npm.mjs';
 import { logFile, SetupError } from './setup/report.mjs';
 
-const withPrograms = ['test', 'up', 'up-nodes'];
+const withPrograms = ['test', 'up', 'up-nodes', 'guests'];
 
 /** Throws SetupError, whose message says what to do. */
 export async function setUp(mode) {
@@ -20,6 +20,7 @@ export async function setUp(mode) {
   await ensureBuild();
   await ensureGuest();
   if (mode === 'test') await ensureInstaller();
+  if (mode === 'guests') await ensureDebian();
 }
 
 /** True when set-up went well; else says why not. */

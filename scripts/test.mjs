@@ -1,5 +1,5 @@
 // node scripts/test.mjs <suite>... [path filter...] [--fuzz-seconds=N]
-// suites: check unit fuzz simulator integration contract system security browser losses cluster kubelet upstream all
+// suites: check unit fuzz simulator integration contract system security browser guests losses cluster kubelet upstream all
 // Bundles test files with esbuild and runs them with node:test; prints `N passed, N failed` last.
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -29,6 +29,7 @@ const suites = {
   system: { dir: 'test/system', concurrency: 2, apart: true, timeoutMs: 600_000 },
   security: { dir: 'test/security', concurrency: 2, apart: true, timeoutMs: 600_000 },
   browser: { dir: 'test/browser', concurrency: 2, apart: true, timeoutMs: 600_000 },
+  guests: { dir: 'test/guests', concurrency: 1, timeoutMs: 600_000 },
   losses: { dir: 'test/losses', concurrency: 1, timeoutMs: 1_200_000 },
   cluster: { dir: 'test/cluster', concurrency: 2, timeoutMs: 600_000 },
   kubelet: { dir: 'test/kubelet', concurrency: 1, timeoutMs: 600_000 },

@@ -2,6 +2,7 @@
 import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { buildGuest, guestIsCurrent } from '../guest/build.mjs';
+import { buildDebian, debianIsCurrent } from '../guest/debian/build.mjs';
 import { buildInstaller, installerIsCurrent } from '../guest/installer/build.mjs';
 import { ensurePackageLists } from './debian.mjs';
 import { quote, root, runLogged, SetupError, say } from './report.mjs';
@@ -64,5 +65,17 @@ export async function ensureInstaller() {
     buildInstaller(say);
   } catch (error) {
     throw new SetupError(`the installation medium could not be built: ${error.message}`);
+  }
+}
+
+/** Some minutes where the CPU is slow, once. */
+export async function ensureDebian() {
+  if (debianIsCurrent()) return;
+  await ensurePackageLists('linux-image-cloud-amd64');
+  say('building a Debian with cloud-init and guest agent (.cache/debian)');
+  try {
+    buildDebian(say);
+  } catch (error) {
+    throw new SetupError(`the Debian guest could not be built: ${error.message}`);
   }
 }

@@ -44,11 +44,19 @@ const monitoring = {
 const media = {
   mtools: { for: 'what EFI boots from', has: ['mformat', 'mcopy'] },
 };
+/** A disk image of Debian. */
+const guests = {
+  ...media,
+  mmdebstrap: { for: 'a Debian in a directory', has: ['mmdebstrap'] },
+  fdisk: { for: 'partitions of a disk image', has: ['sfdisk'] },
+  e2fsprogs: { for: 'its root file system', has: ['mke2fs'] },
+};
 export const packagesFor = {
   up: node,
   /** `npm run up -- --nodes 2` */
   'up-nodes': { ...node, ...migration },
   test: { ...node, ...browser, ...clients, ...monitoring, ...migration, ...media },
+  guests: { ...node, ...guests },
   cluster,
   check: {},
 };

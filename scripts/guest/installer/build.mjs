@@ -16,6 +16,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { archive, guestDir, run, unpack } from '../build.mjs';
+import { espBuilder, writeEsp } from '../esp.mjs';
 
 const here = path.dirname(fileURLToPath(import.meta.url));
 const files = path.join(here, 'files');
@@ -27,7 +28,8 @@ const espMib = 31;
 
 /** Of all that goes into it. */
 function inputsHash() {
-  const hash = createHash('sha256').update(readFileSync(fileURLToPath(import.meta.url)));
+  const hash = createHash('sha256');
+  for (const file of [fileURLToPath(import.meta.url), espBuilder]) hash.update(readFileSync(file));
   for (const name of readdirSync(files).sort())
     hash
       .update(name)
@@ -46,24 +48,18 @@ export function installerIsCurrent() {
   }
 }
 
-/**
- * The partition that firmware of EFI boots from: systemd-boot, which starts the kernel with this program as process 1. Made by mtools, so nothing is
- * mounted. `loader` and `initrd` are files of this machine.
- */
+/** A file system of EFI whose boot loader starts the kernel with this program as process 1. */
 function bootImage(image, { loader, initrd, title, init }) {
   run('truncate', ['--size', `${espMib}M`, image]);
-  run('mformat', ['-i', image, '-v', 'ESP', '-h', '64', '-s', '32', '-T', String(espMib * 2048), '::']);
-  run('mmd', ['-i', image, '::/EFI', '::/EFI/BOOT', '::/loader', '::/loader/entries']);
-  const copy = (from, to) => run('mcopy', ['-i', image, from, `::${to}`]);
-  copy(loader, '/EFI/BOOT/BOOTX64.EFI');
-  copy(path.join(guestDir, 'vmlinuz'), '/vmlinuz');
-  copy(initrd, '/initrd.img');
-  const write = (text, to) => run('mcopy', ['-i', image, '-', `::${to}`], { input: text, stdio: 'pipe' });
-  write('timeout 0\n', '/loader/loader.conf');
-  const options = `options rdinit=/${init} ${kernelArgs}`;
-  write(
-    [`title ${title}`, 'linux /vmlinuz', 'initrd /initrd.img', options, ''].join('\n'),
-    '/loader/entries/linux.conf',
+  writeEsp(
+    { image, offsetMib: 0, sizeMib: espMib },
+    {
+      loader,
+      kernel: path.join(guestDir, 'vmlinuz'),
+      initrd,
+      title,
+      kernelArgs: `rdinit=/${init} ${kernelArgs}`,
+    },
   );
 }
 
