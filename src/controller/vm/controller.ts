@@ -1,4 +1,11 @@
-import type { ExplainFacts, Key, VirtualMachine, VirtualMachineInstance } from '../../api/index.ts';
+import {
+  type ExplainFacts,
+  isBeingDeleted,
+  isFinal,
+  type Key,
+  type VirtualMachine,
+  type VirtualMachineInstance,
+} from '../../api/index.ts';
 import type { Clock, Component, Logger } from '../../base/index.ts';
 import type { EventRecorder, KubeClient } from '../../kube/index.ts';
 import {
@@ -21,6 +28,9 @@ import { observeVm, type VmConfig } from './observe.ts';
 import { strategyOrHalted } from './run-strategy.ts';
 import { StartSpecs } from './start-revision.ts';
 import { writeStatus } from './write.ts';
+
+/** Longer than what follows at once from a change of a VMI takes to be written into it. */
+const followMs = 200;
 
 export interface VmControllerOptions {
   /** VMs worked on side by side. */
@@ -60,8 +70,19 @@ export class VmController implements Component {
     const { vms, vmis, dataVolumes, vmsOfDataVolume } = this.#deps;
     const wake = (key: string) => this.reconciler.wake(key);
     const wakeUsers = (dataVolume: Key) => vmsOfDataVolume(dataVolume).forEach(wake);
-    this.#subscriptions.push(vms.onChange(wake), vmis.onChange(wake), dataVolumes.onChange(wakeUsers));
+    this.#subscriptions.push(
+      vms.onChange(wake),
+      vmis.onChange((key) => this.#follow(key)),
+      dataVolumes.onChange(wakeUsers),
+    );
     this.wakeAll();
+  }
+
+  /** An end is acted on at once. What is only told of a VMI that lives comes in several writes of agent and controller: one of the VM says it. */
+  #follow(key: Key): void {
+    const vmi = this.#deps.vmis.get(key);
+    if (vmi && !isFinal(vmi) && !isBeingDeleted(vmi)) this.reconciler.wakeAfter(key, followMs);
+    else this.reconciler.wake(key);
   }
 
   /** The configuration has changed. */

@@ -232,7 +232,8 @@ const presentRules = ruleTable<Facts, VmPlan>(
             ...(referred.kind === 'found' && { whole: referred.whole, names: referred.names }),
           },
         ],
-        ...releaseOf(vmi),
+        // That the VM has a VMI is written once it has one; of an earlier one the end is to be recorded before it goes.
+        ...(vmi ? releaseOf(vmi) : { status: 'keep' }),
       }),
     },
     {

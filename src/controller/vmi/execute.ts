@@ -18,7 +18,7 @@ export interface ExecuteContext extends StepContext {
   readonly client: Pick<KubeClient, 'create' | 'get' | 'list' | 'delete' | 'patch'>;
   readonly launchers: LauncherPods;
   readonly attachmentPods: AttachmentPods;
-  readonly ownPods: Pick<ReadYourWrites<Pod>, 'created'>;
+  readonly ownPods: Pick<ReadYourWrites<Pod>, 'created' | 'patched'>;
   /** The VMI that was observed; undefined: there is none. */
   readonly vmi: VirtualMachineInstance | undefined;
   /** The API server has a newer state of the VMI than the one that was observed. */
@@ -225,9 +225,14 @@ async function labelPod({ pod, labels }: Step<VmiStepArgs, 'labelPod'>, context:
 async function patchPod(
   pod: Pod,
   body: object,
-  { client, signal }: ExecuteContext,
+  { client, ownPods, signal }: ExecuteContext,
   subresource?: string,
 ): Promise<Outcome> {
-  await writeIfThere(client.patch(resources.pods, pod.metadata, body, 'strategic', { signal, subresource }));
+  const options = { signal, subresource };
+  await writeIfThere(
+    client.patch<Pod>(resources.pods, pod.metadata, body, 'strategic', options).then((patched) => {
+      ownPods.patched(keyOf(pod), pod, patched);
+    }),
+  );
   return done;
 }

@@ -68,7 +68,7 @@ export interface ObserveDeps {
   readonly vms: { get(key: Key): VirtualMachine | undefined };
   /** Launcher pods, with `podIndexes`. */
   readonly pods: Pick<Informer<Pod>, 'byIndex'>;
-  /** The same with the creations that the cache does not show yet. */
+  /** The same with what was written and the cache does not show yet. */
   readonly ownPods: Pick<ReadYourWrites<Pod>, 'pending' | 'get'>;
   readonly launchers: LauncherPods;
   readonly claims: { get(key: Key): PersistentVolumeClaim | undefined };
@@ -98,7 +98,7 @@ async function observe(key: Key, deps: ObserveDeps, signal: AbortSignal): Promis
   const now = clock.now();
   if (!vmi) return { kind: 'absent', key, uid: '', now, orphans };
   const { uid = '' } = vmi.metadata;
-  const { own, foreign } = launchers.sort(vmi, pods.byIndex(podsByVmi, uid));
+  const { own, foreign } = launchers.sort(vmi, asWritten(pods.byIndex(podsByVmi, uid), deps));
   // A VM looks after the VMI of its own name only: one that names another VM would wait for it for ever.
   const owner = vmi.metadata.ownerReferences?.find(({ controller }) => controller);
   const lasting = own.filter((each) => !podFacts.isTemporary(each));
@@ -129,6 +129,14 @@ async function observe(key: Key, deps: ObserveDeps, signal: AbortSignal): Promis
     hasOwnerVm: owner !== undefined && vms.get(keyOf(vmi))?.metadata.uid === owner.uid,
     config: config(),
   };
+}
+
+/** What this process wrote into a pod is not written again because the cache is behind. */
+function asWritten(cached: readonly Pod[], { ownPods }: ObserveDeps): Pod[] {
+  return cached.map((pod) => {
+    const written = ownPods.get(keyOf(pod));
+    return written && written.metadata.uid === pod.metadata.uid ? written : pod;
+  });
 }
 
 /** Only processors of this architecture have such a counter. */

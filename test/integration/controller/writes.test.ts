@@ -1,0 +1,91 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { type KubeObject, type ResourceType, resources, type VirtualMachine } from '../../../src/api/index.ts';
+import { sleep } from '../../../src/base/index.ts';
+import {
+  type KubeAccess,
+  KubeClient,
+  type RawRequest,
+  type WatchEvent,
+  type WatchOptions,
+} from '../../../src/kube/index.ts';
+import { Cluster, embeddedApi } from '../../fixtures/controller/cluster.ts';
+import { PlayedNode } from '../../fixtures/controller/played-node.ts';
+
+/** Pods are shown late, as on a busy API server: VMIs wake the controller meanwhile. */
+const podsLateMs = 300;
+
+/** Keeps each request that changes something, and sees pods late. */
+class CountingClient extends KubeClient {
+  readonly writes: RawRequest[] = [];
+
+  constructor(access: KubeAccess) {
+    super({ userAgent: 'counted', rateLimit: { qps: 1000, burst: 1000 } }, { access });
+  }
+
+  override async raw<T>(request: RawRequest): Promise<T> {
+    if (request.method !== 'GET') this.writes.push(request);
+    return super.raw<T>(request);
+  }
+
+  override async *watch<T extends KubeObject>(
+    type: ResourceType,
+    options: WatchOptions,
+  ): AsyncGenerator<WatchEvent<T>, void, undefined> {
+    for await (const event of super.watch<T>(type, options)) {
+      if (type === resources.pods) await sleep(podsLateMs);
+      yield event;
+    }
+  }
+
+  of(method: string, path: RegExp): RawRequest[] {
+    return this.writes.filter((write) => write.method === method && path.test(write.path));
+  }
+}
+
+let cluster: Cluster;
+let node: PlayedNode;
+let client: CountingClient;
+before(async () => {
+  const api = await embeddedApi();
+  cluster = new Cluster(api);
+  client = new CountingClient(api.access);
+  node = new PlayedNode(cluster.client, 'node1');
+  await node.start();
+  await cluster.startController(client);
+});
+after(async () => {
+  await node?.stop();
+  await cluster?.stop();
+  client?.close();
+});
+
+test('a start of a VM writes nothing twice, and tells nothing of the VM that its next write takes back', async () => {
+  await cluster.client.create<VirtualMachine>(resources.virtualMachines, {
+    ...{ apiVersion: 'kubevirt.io/v1', kind: 'VirtualMachine', metadata: { name: 'one', namespace: 'default' } },
+    spec: { runStrategy: 'Always', template: { spec: { domain: { memory: { guest: '64Mi' } } } } },
+  });
+  await cluster.until<VirtualMachine>(
+    resources.virtualMachines,
+    'one',
+    'ready',
+    ({ status }) => status?.ready === true,
+  );
+  const [pod] = node.pods;
+  const patches = client
+    .of('PATCH', /\/pods\//)
+    .map(({ path, body }) => [path.split('/').at(-1), JSON.stringify(body)]);
+  assert.deepEqual(
+    patches.map(([last]) => last),
+    ['status', pod?.metadata.name],
+    `the gate, and the node's name: ${JSON.stringify(patches)}`,
+  );
+  const told = client.of('PUT', /virtualmachines\/one\/status$/).map(({ body }) => (body as VirtualMachine).status);
+  assert.deepEqual(
+    told.filter((status) => !status?.created),
+    [],
+  );
+  assert.equal(client.of('PUT', /virtualmachineinstances\/one$/).length, 3, 'Pending, Scheduling, Scheduled');
+  assert.equal(client.of('PATCH', /virtualmachineinstances\/one$/).length, 1, 'it is ready');
+  assert.deepEqual(node.problems, []);
+});
