@@ -20,6 +20,8 @@ export interface ClientDeps {
   readonly chance: Chance;
   readonly life: Life;
   readonly trouble: Trouble;
+  /** Called around each write, which may be the last that this process does. */
+  readonly onWrite: (moment: 'before' | 'after') => void;
 }
 
 type Options = { readonly signal?: AbortSignal | undefined; readonly labelSelector?: string | undefined };
@@ -44,6 +46,15 @@ function matcherOf(selector: string | undefined): (object: Loose) => boolean {
 /** The client of one controller process: latencies, errors, lost answers; nothing of a dead process arrives. */
 export function simClient(deps: ClientDeps): KubeClient {
   const { store, scheduler, chance, life, trouble } = deps;
+  /** A write that the process did not live to send does not arrive. */
+  const handled = <T>(label: string, handle: () => T): T => {
+    if (/^(GET|LIST) /.test(label)) return handle();
+    deps.onWrite('before');
+    if (life.dead) throw new KubeError('UNREACHABLE', `${label}: never sent`);
+    const value = handle();
+    deps.onWrite('after');
+    return value;
+  };
   const call = <T>(label: string, { signal }: Options, handle: () => T): Promise<T> =>
     new Promise<T>((resolve, reject) => {
       let over = signal?.aborted === true;
@@ -63,7 +74,7 @@ export function simClient(deps: ClientDeps): KubeClient {
         const code = chance.happens(trouble.errorRate) && chance.pick(['SERVER_ERROR', 'TOO_MANY_REQUESTS'] as const);
         if (code) return void answer(() => reject(new KubeError(code, `${label}: ${code}`)));
         try {
-          const value = handle();
+          const value = handled(label, handle);
           const isLost = chance.happens(trouble.lostRate);
           answer(() => (isLost ? reject(new KubeError('UNREACHABLE', `${label}: no answer`)) : resolve(value)));
         } catch (error) {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ControllersWorld, firstLossSeed } from './world.ts';
+import { ControllersWorld, firstLeaderSeed, firstLossSeed } from './world.ts';
 
 /** `CONTROLLER_SEEDS=first-count` runs others. 18 and 22: pods that a controller made and ended before it could record them. */
 const [first = 15, count = 14] = (process.env.CONTROLLER_SEEDS ?? '').split('-').filter(Boolean).map(Number);
@@ -15,6 +15,8 @@ const knownSeeds = [101, 142, 147, 196, 235, 289, 384];
  * seeds, and in most no guest is on the node that is lost.
  */
 const [lossSeeds, mostLossSeeds, wantedLosses] = [4, 40, 3];
+
+const leaderSeeds = 12;
 
 async function ended(seed: number) {
   const { problems, lines, ...ends } = await new ControllersWorld(seed).run();
@@ -50,4 +52,14 @@ test('where nodes die, are cut off and come back, no guest runs twice, no living
     lost += (await ended(firstLossSeed + nth)).lost;
   }
   assert.ok(lost >= wantedLosses, `only ${lost} VMIs were given up with their nodes`);
+});
+
+test('where a leader wakes up beside its successor and writes on, and where leaders die at their writes, no VMI takes two pods for its own and each VM runs', async () => {
+  const sums = { lateWrites: 0, diedAtWrites: 0 };
+  for (let nth = 0; nth < leaderSeeds; nth++) {
+    const { lateWrites, diedAtWrites } = await ended(firstLeaderSeed + nth);
+    sums.lateWrites += lateWrites;
+    sums.diedAtWrites += diedAtWrites;
+  }
+  assert.ok(Math.min(sums.lateWrites, sums.diedAtWrites) > leaderSeeds, JSON.stringify(sums));
 });

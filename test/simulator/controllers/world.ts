@@ -25,6 +25,10 @@ const begun = ['Scheduling', 'Scheduled', 'PreparingTarget', 'TargetReady', 'Run
 
 /** Seeds from here on are clusters of VMs whose nodes die, or are cut off, for longer than a heartbeat is waited for. */
 export const firstLossSeed = 1_000_000;
+/** Seeds from here on are clusters in which leaders stop and wake up beside their successors, and die at their writes. */
+export const firstLeaderSeed = 2_000_000;
+/** Stock lease, and how long a leader works on that slept with its machine: its clock slept, too, until it asks for its lease once more. */
+const [leaseMs, retryMs] = [15_000, 2_000];
 /** A node counts as living when its agent was there for so long. */
 const livingMs = 60_000;
 
@@ -40,6 +44,10 @@ export interface WorldResult {
   readonly lost: number;
   /** Migrations that try another one again. */
   readonly retried: number;
+  /** Writes of a leader that had been asleep beside another one. */
+  readonly lateWrites: number;
+  /** Leaders that died at a write. */
+  readonly diedAtWrites: number;
 }
 
 /** One seeded cluster: the whole virt-controller with its scheduler, scripted kubelets and agents, people who ask for too much. */
@@ -53,6 +61,7 @@ export class ControllersWorld {
   readonly #life = newLife('world');
   readonly #trouble: Trouble;
   readonly #losesNodes: boolean;
+  readonly #losesLeaders: boolean;
   readonly #away = new Set<string>();
   /** Of these nodes only the agent is silent. */
   readonly #silent = new Set<string>();
@@ -61,16 +70,19 @@ export class ControllersWorld {
   /** When an agent that was silent came back. */
   readonly #backMs = new Map<string, number>();
   readonly #problems: string[] = [];
-  readonly #ends = { succeeded: 0, failed: 0, lost: 0 };
+  readonly #ends = { succeeded: 0, failed: 0, lost: 0, lateWrites: 0, diedAtWrites: 0 };
   readonly #retries: Retries;
   #controller: Life | undefined;
+  /** The leader dies before or after this write of its. */
+  #deadly: { left: number; readonly moment: 'before' | 'after' } | undefined;
   #failRate: number;
   #mayMisbehave = true;
   #named = 0;
 
   constructor(seed: number) {
     this.#chance = new Chance(seed);
-    this.#losesNodes = seed >= firstLossSeed;
+    this.#losesNodes = seed >= firstLossSeed && seed < firstLeaderSeed;
+    this.#losesLeaders = seed >= firstLeaderSeed;
     this.#scheduler = new Scheduler(this.#chance, this.#trace);
     const clock = new SimClock(this.#scheduler, this.#chance, this.#wall, this.#life);
     this.#store = new ClusterStore(() => clock.now());
@@ -146,7 +158,7 @@ export class ControllersWorld {
   #guest(name: string): void {
     const spec = { domain: { memory: { guest: '64Mi' } }, evictionStrategy: 'LiveMigrate' };
     const metadata = { name, namespace: 'default' };
-    if (this.#losesNodes) {
+    if (this.#losesNodes || this.#losesLeaders) {
       const vm = { apiVersion: 'kubevirt.io/v1', kind: vms.kind, metadata };
       this.#store.create(vms, { ...vm, spec: { runStrategy: 'Always', template: { spec } } }, 'world');
       return;
@@ -164,6 +176,7 @@ export class ControllersWorld {
       chance: this.#chance,
       life,
       trouble: this.#trouble,
+      onWrite: (moment) => this.#wrote(life, moment),
     });
     const controller = new Controller(
       {
@@ -215,6 +228,11 @@ export class ControllersWorld {
     const node = chance.pick(nodes);
     if (this.#losesNodes && chance.happens(0.5)) {
       this.#lose(node);
+      return;
+    }
+    if (this.#losesLeaders && chance.happens(0.4)) {
+      if (chance.happens(0.5)) this.#stopLeader();
+      else this.#deadly = { left: chance.int(6), moment: chance.pick(['before', 'after']) };
       return;
     }
     switch (chance.int(10)) {
@@ -311,11 +329,39 @@ export class ControllersWorld {
     if (open.length > 0) this.#store.delete(migrations, keyOf(this.#chance.pick(open)), {}, 'world');
   }
 
+  /** Its machine sleeps for longer than its lease lasts. What it had sent arrives when it wakes up, and it goes on for a moment beside its successor. */
+  #stopLeader(): void {
+    const old = this.#controller;
+    if (!old || old.dead || old.asleep) return;
+    old.asleep = true;
+    const chance = this.#chance;
+    this.#scheduler.after(leaseMs + chance.between(0, retryMs), 'another one leads', this.#life, () => {
+      if (this.#controller === old && !old.dead) this.#startController();
+    });
+    const wakesMs = leaseMs + chance.between(retryMs, 30_000);
+    this.#scheduler.after(wakesMs, 'a leader wakes up', this.#life, () => this.#scheduler.wake(old));
+    const endMs = wakesMs + chance.between(0, retryMs);
+    this.#scheduler.after(endMs, 'it finds its lease lost', this.#life, () => this.#end(old));
+  }
+
+  #wrote(life: Life, moment: 'before' | 'after'): void {
+    if (life !== this.#controller) {
+      if (moment === 'after') this.#ends.lateWrites++;
+    } else if (this.#deadly?.moment === moment && this.#deadly.left-- === 0) {
+      this.#deadly = undefined;
+      this.#ends.diedAtWrites++;
+      this.#kill();
+    }
+  }
+
+  #end(life: Life): void {
+    life.dead = true;
+    for (const watcher of this.#store.watchers) if (watcher.writer === life.name) this.#store.watchers.delete(watcher);
+  }
+
   #kill(): void {
     if (!this.#controller || this.#controller.dead) return;
-    this.#controller.dead = true;
-    const name = this.#controller.name;
-    for (const watcher of this.#store.watchers) if (watcher.writer === name) this.#store.watchers.delete(watcher);
+    this.#end(this.#controller);
     this.#scheduler.after(this.#chance.between(10, 20_000), 'controller begins', this.#life, () => {
       if (this.#controller?.dead) this.#startController();
     });
@@ -323,6 +369,7 @@ export class ControllersWorld {
 
   #judge({ type, before, after, writer }: Change): void {
     const fail = (text: string) => this.#problems.push(`${writer}: ${text}`);
+    if (type === vmis.resource && after) this.#judgeTwins(after, fail);
     if (type === pods.resource && !before && after && isTargetPod(after)) this.#judgeTarget(after, fail);
     if (type === pods.resource && writer !== 'world' && before) this.#judgeEndOfPod(before, after, fail);
     if (type === vmis.resource && before && after) this.#judgeFailure(before, after, fail);
@@ -352,6 +399,13 @@ export class ControllersWorld {
     if (this.#actors.guests.has(uid)) fail(`${name} has failed, and its guest runs on ${node}`);
     const isLiving = !this.#isAgentAway(node) && this.#scheduler.nowMs - (this.#backMs.get(node) ?? 0) > livingMs;
     if (isLiving && this.#store.find(resources.nodes, node)) fail(`${name} has failed, and ${node} lives`);
+  }
+
+  /** Of the pods that a VMI takes for its own one is there that no migration made: in any other no guest begins. */
+  #judgeTwins({ metadata, status }: Loose, fail: (text: string) => void): void {
+    const isOwn = (pod: Loose) => status?.activePods?.[pod.metadata.uid ?? ''] !== undefined;
+    const there = this.#store.list(pods, (pod) => isOwn(pod) && !isTargetPod(pod) && !isEnded(pod));
+    if (there.length > 1) fail(`${metadata.name} has the pods ${there.map((pod) => pod.metadata.name).join(', ')}`);
   }
 
   /** Limits hold when a target pod comes to be. */
@@ -386,7 +440,7 @@ export class ControllersWorld {
     left.push(...this.#retries.left());
     const held = this.#store.list(migrations, (each) => isFinal(each) && (each.metadata.finalizers ?? []).length > 0);
     for (const { metadata } of held) left.push(`${metadata.name} is not released`);
-    const alive = this.#store.list(pods, (pod) => pod.status?.phase !== 'Succeeded' && pod.status?.phase !== 'Failed');
+    const alive = this.#store.list(pods, (pod) => !isEnded(pod));
     const guests = [...this.#actors.guests.values()];
     for (const { metadata } of alive.filter((pod) => isTargetPod(pod) && !guests.includes(pod.metadata.uid ?? ''))) {
       left.push(`target pod ${metadata.name} is left`);
@@ -407,6 +461,10 @@ export class ControllersWorld {
 
 function isFinal(migration: Loose | undefined): boolean {
   return migration !== undefined && isFinalMigration(migration as VirtualMachineInstanceMigration);
+}
+
+function isEnded({ status }: Loose): boolean {
+  return status?.phase === 'Succeeded' || status?.phase === 'Failed';
 }
 
 function isTargetPod({ metadata }: Loose): boolean {

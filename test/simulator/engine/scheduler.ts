@@ -6,12 +6,14 @@ import type { Trace } from './trace.ts';
 export interface Life {
   readonly name: string;
   dead: boolean;
+  /** Stopped, as by SIGSTOP or with its machine: what belongs to it happens when it goes on. */
+  asleep: boolean;
   /** Entries of the scheduler that wait for it. */
   pending: number;
 }
 
 export function newLife(name: string): Life {
-  return { name, dead: false, pending: 0 };
+  return { name, dead: false, asleep: false, pending: 0 };
 }
 
 interface Entry {
@@ -39,6 +41,7 @@ export class Scheduler {
   readonly #trace: Trace;
   readonly #heap: Entry[] = [];
   #countdowns: Countdown[] = [];
+  #slept: Entry[] = [];
 
   constructor(chance: Chance, trace: Trace) {
     this.#chance = chance;
@@ -55,6 +58,14 @@ export class Scheduler {
       entry.run = undefined;
       life.pending--;
     };
+  }
+
+  /** All that was due meanwhile comes at once, in its order: requests on their way, events, timers. */
+  wake(life: Life): void {
+    life.asleep = false;
+    const due = this.#slept.filter((entry) => entry.life === life);
+    this.#slept = this.#slept.filter((entry) => entry.life !== life);
+    for (const entry of due) this.#push(entry);
   }
 
   /** False when nothing is left before `untilMs`; then it is that time. */
@@ -95,7 +106,9 @@ export class Scheduler {
   #next(untilMs: number): Entry | undefined {
     for (let first = this.#heap[0]; first && first.dueMs <= untilMs; first = this.#heap[0]) {
       this.#pop();
-      if (first.run && !first.life.dead) return first;
+      if (!first.run || first.life.dead) continue;
+      if (!first.life.asleep) return first;
+      this.#slept.push(first);
     }
     return undefined;
   }
