@@ -9,6 +9,7 @@ import type { ApiKind } from './api-under-load.ts';
 import { bootBench } from './boot-bench.ts';
 import { burstBench } from './burst-bench.ts';
 import { consoleBench } from './console-bench.ts';
+import { controllerBench } from './controller-bench.ts';
 import { comparison, type Figure, table, withSpread } from './figures.ts';
 import { idleBench } from './idle-bench.ts';
 import { launcherBench } from './launcher-bench.ts';
@@ -33,6 +34,7 @@ const benches = [
   'boot',
   'burst',
   'console',
+  'controller',
   'idle',
   'launcher',
   'migration',
@@ -73,6 +75,7 @@ const { values, positionals } = parseArgs({
     'scrape-vms': { type: 'string', default: '400' },
     hung: { type: 'string', default: '40' },
     'idle-seconds': { type: 'string' },
+    'idle-vms': { type: 'string', default: '1000' },
     megabytes: { type: 'string', default: '1000' },
     kills: { type: 'string', default: '0' },
     'loop-seconds': { type: 'string', default: '0' },
@@ -117,8 +120,8 @@ function network(): VmiNetwork {
   throw new Error(`--network ${network}: none or masquerade`);
 }
 
-function programs(): AgentProgram[] {
-  const ours = `${process.execPath} ${ownProgram}`;
+function programs(own: string = ownProgram): AgentProgram[] {
+  const ours = `${process.execPath} ${own}`;
   const first = values['agent-cmd'];
   return [
     first === undefined ? { name: 'ours', command: ours } : { name: 'other', command: first },
@@ -127,6 +130,7 @@ function programs(): AgentProgram[] {
 }
 
 const ownProgram = path.resolve('.build/bench/virt-handler.mjs');
+const ownController = path.resolve('.build/bench/virt-controller.mjs');
 const ownLauncher = path.resolve('.build/bench/virt-launcher.mjs');
 
 function stage(name: string): StageOptions {
@@ -150,6 +154,20 @@ async function agents(): Promise<unknown> {
   console.log(`\n${shown}\n`);
   const measured = report.programs.map((program) => ({ ...program, figures: withSpread(program.figures) }));
   return { programs: measured };
+}
+
+async function controllers(): Promise<unknown> {
+  const { logs: logsDir } = values;
+  const [vms, idleVms] = [wholeNumber('vms', 1), wholeNumber('idle-vms', 1)];
+  const report = await controllerBench({
+    ...{ programs: programs(ownController), runs: wholeNumber('runs', 1), vms, idleVms: Math.max(vms, idleVms) },
+    ...{ idleSeconds: idleSeconds(30), foreign: wholeNumber('foreign', 0), logsDir, say },
+  });
+  const [first, second] = report.programs;
+  const figures: readonly Figure[] = first?.figures ?? [];
+  const shown = first && second ? comparison([first.name, second.name], figures, second.figures) : table(figures);
+  console.log(`\n${shown}\n`);
+  return { programs: report.programs.map((program) => ({ ...program, figures: withSpread(program.figures) })) };
 }
 
 async function boot(): Promise<unknown> {
@@ -322,6 +340,7 @@ const run: Readonly<Record<BenchName, () => Promise<unknown>>> = {
   boot,
   burst,
   console: consoles,
+  controller: controllers,
   idle,
   launcher,
   migration,

@@ -5,14 +5,14 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { endRemains } from './bench-remains.mjs';
 import { bundleForRepository, bundlePrograms } from './bundle.mjs';
-import { upstreamAgentCommand } from './upstream-parts.mjs';
+import { upstreamAgentCommand, upstreamController } from './upstream-parts.mjs';
 
 // Before minutes of bundling: what is asked for may not be there.
 const words = programArguments();
 
 await bundleForRepository(['bench/main.ts'], '.build/bench', 'bench');
 // As it is shipped, from today's sources.
-const programs = ['virt-handler', 'virt-launcher'];
+const programs = ['virt-handler', 'virt-launcher', 'virt-controller'];
 for (const name of programs) rmSync(path.join('.build/bench', name), { recursive: true, force: true });
 await bundlePrograms(programs, '.build/bench', { extension: '.mjs', sourcemap: false });
 
@@ -24,12 +24,12 @@ const bench = spawn(process.execPath, ['--enable-source-maps', '.build/bench/mai
   env: { ...process.env, TMPDIR: directory },
 });
 
-/** `--vs upstream` is the agent that `npm run test:upstream` builds. */
+/** `--vs upstream` is the agent that `npm run test:upstream` builds; of the bench `controller` it is the controller, which is built where it is missing. */
 function programArguments() {
   const given = process.argv.slice(2);
   const at = given.findIndex((word, index) => word === 'upstream' && given[index - 1] === '--vs');
   if (at < 0) return given;
-  return given.with(at, upstreamAgentCommand());
+  return given.with(at, given.includes('controller') ? upstreamController() : upstreamAgentCommand());
 }
 
 const ended = new Promise((resolve) => bench.once('exit', (code, signal) => resolve(code ?? signal)));

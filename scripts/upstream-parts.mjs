@@ -107,8 +107,8 @@ function makeRoot(root) {
   install(root, runs);
 }
 
-const go = (args, cwd) =>
-  execFileSync('go', args, { cwd, encoding: 'utf8', env: { ...process.env, GOFLAGS: '-mod=mod' } });
+const go = (args, cwd, env = {}) =>
+  execFileSync('go', args, { cwd, encoding: 'utf8', env: { ...process.env, GOFLAGS: '-mod=mod', ...env } });
 
 /** A module of its own with KubeVirt's versions of everything: its staging folders, which are published as modules, among them. */
 function writeModule(dir) {
@@ -165,6 +165,25 @@ function programOnModule(kind) {
   return path.join(made, 'render');
 }
 
+/** Other names to compile against are another program. */
+const controllerFolder = `controller-${hashOf(
+  readFileSync('scripts/upstream/stand-ins/virt-template-api/core/v1beta1/v1beta1.go', 'utf8'),
+)}`;
+
+/**
+ * Upstream's virt-controller, built once; it needs neither libvirt nor a Debian around it.
+ * @returns {string} its path
+ */
+export function upstreamController(log = console.error) {
+  if (!existsSync(path.join(cache, controllerFolder)))
+    log(`building virt-controller ${kubevirtVersion} from its Go module; some minutes, once`);
+  const made = makeOnce(controllerFolder, (dir) => {
+    writeModule(dir);
+    go(['build', '-o', 'virt-controller', 'kubevirt.io/kubevirt/cmd/virt-controller'], dir, { CGO_ENABLED: '0' });
+  });
+  return path.resolve(made, 'virt-controller');
+}
+
 /** Sources of the module: the configuration of libvirt is among them. */
 const sources = () =>
   JSON.parse(go(['mod', 'download', '-json', `kubevirt.io/kubevirt@${kubevirtVersion}`], cache)).Dir;
@@ -215,12 +234,13 @@ export async function upstreamParts(log = console.error) {
   makeOnce(programsFolder, (target) => buildPrograms(target, root));
   const renderer = programOnModule('launcher-pods');
   const converter = programOnModule('domains');
+  const controller = upstreamController(log);
   const parts = await kubeletParts(log);
   const archive = path.join(cache, `${imageName}.tar`);
   if (!existsSync(archive)) packImage(root);
   const launchers = { ...parts.launchers, upstream: { image: upstreamImage, program: '/usr/bin/virt-launcher' } };
   const upstream = { root, programs: path.join(cache, programsFolder) };
-  return { ...parts, archives: [...parts.archives, archive], launchers, renderer, converter, upstream };
+  return { ...parts, archives: [...parts.archives, archive], launchers, renderer, converter, controller, upstream };
 }
 
 function packImage(root) {

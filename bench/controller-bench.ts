@@ -1,0 +1,320 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { resources, type VirtualMachine, type VmiSpec } from '../src/api/index.ts';
+import { sleep } from '../src/base/index.ts';
+import { PlayedNode } from '../test/fixtures/controller/played-node.ts';
+import { monotonicMs } from '../test/fixtures/scripted-launcher-fleet.ts';
+import { FigureList } from './agent-figures.ts';
+import { type ApiUnderLoad, startApi } from './api-under-load.ts';
+import { addRequests, requestsOf } from './controller-figures.ts';
+import { type ControllerCommand, ControllerUnderTest, leaseHolder } from './controller-under-test.ts';
+import { type Figure, percentile } from './figures.ts';
+import { installForOtherControllers } from './foreign-crds.ts';
+import { forEach } from './vmis.ts';
+import { waitFor } from './waiting.ts';
+
+/**
+ * A controller's life beside another one's: VMs at once, many that do nothing, a restart, the loss of the leader, its end. The API server is a
+ * real one and each program has one of its own; kubelet, scheduler and agent are played by this process.
+ */
+export interface ControllerBenchOptions {
+  readonly programs: readonly ControllerCommand[];
+  readonly runs: number;
+  /** Made at once. */
+  readonly vms: number;
+  /** There while nothing happens; those of the burst count. */
+  readonly idleVms: number;
+  readonly idleSeconds: number;
+  /** Pods that nobody here is concerned with; above 0 only memory is measured, with `idleVms` VMs that do not run. */
+  readonly foreign: number;
+  readonly logsDir: string | undefined;
+  readonly say: (text: string) => void;
+}
+
+export interface ControllerReport {
+  readonly programs: readonly { readonly name: string; readonly figures: readonly Figure[] }[];
+}
+
+const account = 'kubevirt-controller';
+const namespace = 'default';
+const parallel = 16;
+/** What is left of starts: events, the last status. */
+const settleMs = 5_000;
+const stallMs = 60_000;
+
+interface Stage {
+  readonly options: ControllerBenchOptions;
+  readonly program: ControllerCommand;
+  readonly api: ApiUnderLoad;
+  readonly node: PlayedNode;
+  readonly figures: FigureList;
+  /** A replica of the program, by its number. */
+  readonly replica: (number: number) => ControllerUnderTest;
+}
+
+/** All programs in turn, run by run. */
+export async function controllerBench(options: ControllerBenchOptions): Promise<ControllerReport> {
+  const lists = options.programs.map((program) => ({ program, figures: new FigureList() }));
+  for (let run = 1; run <= options.runs; run++) {
+    for (const { program, figures } of lists) {
+      await onStage(options, program, figures, options.foreign > 0 ? foreignScene : life);
+      options.say(`${program.name}, run ${run}`);
+    }
+  }
+  return { programs: lists.map(({ program, figures }) => ({ name: program.name, figures: figures.figures })) };
+}
+
+async function onStage(
+  options: ControllerBenchOptions,
+  program: ControllerCommand,
+  figures: FigureList,
+  act: (stage: Stage) => Promise<void>,
+): Promise<void> {
+  const dir = mkdtempSync(path.join(tmpdir(), 'controller-'));
+  const api = await startApi('cluster', dir);
+  const node = new PlayedNode(api.admin, 'node1');
+  const replicas = new Map<number, ControllerUnderTest>();
+  try {
+    const kubeconfig = api.controllerKubeconfig();
+    await installKubevirt(api);
+    if (program.name !== 'ours') await installForOtherControllers(api);
+    await node.start();
+    const replica = (number: number) => {
+      const found =
+        replicas.get(number) ?? new ControllerUnderTest(program, { dir, kubeconfig, admin: api.admin }, number);
+      replicas.set(number, found);
+      return found;
+    };
+    await act({ options, program, api, node, figures, replica });
+    if (node.problems.length > 0) throw new Error(`the played node: ${node.problems.slice(0, 5).join('; ')}`);
+  } catch (error) {
+    for (const one of replicas.values()) options.say(one.logTail());
+    throw error;
+  } finally {
+    for (const [number, one] of replicas) {
+      if (options.logsDir) one.saveLog(path.join(options.logsDir, `${program.name}-${number}.log`));
+      await one.stop('SIGKILL');
+    }
+    await node.stop();
+    await api.stop();
+    rmSync(dir, { recursive: true, force: true });
+  }
+}
+
+/** What an operator makes. */
+async function installKubevirt({ admin }: ApiUnderLoad): Promise<void> {
+  const kubevirt = {
+    apiVersion: 'kubevirt.io/v1',
+    kind: 'KubeVirt',
+    metadata: { name: 'kubevirt', namespace: 'kubevirt' },
+  };
+  const spec = { configuration: { developerConfiguration: { useEmulation: true } } };
+  await admin.create(resources.kubevirts, { ...kubevirt, spec } as never);
+  const status = { status: { phase: 'Deployed' } };
+  await admin.patch(resources.kubevirts, kubevirt.metadata, status, 'merge', { subresource: 'status' });
+}
+
+async function life(stage: Stage): Promise<void> {
+  const { figures, options, api } = stage;
+  const first = stage.replica(1);
+  const startMs = monotonicMs();
+  await first.start();
+  await first.leads();
+  figures.add('start → leads', 'ms', monotonicMs() - startMs);
+  await createVm(api, 'warm');
+  await podOf(stage, 'warm');
+  figures.add('start → first pod', 'ms', monotonicMs() - startMs);
+  await sleep(settleMs);
+  figures.add('RSS, one VM', 'MB', first.residentMb());
+  await burst(stage, first);
+  await fill(stage);
+  figures.add(`RSS with ${options.idleVms} VMs`, 'MB', first.residentMb());
+  await idle(stage, first);
+  await restart(stage, first);
+  await failOver(stage, first);
+}
+
+async function burst(stage: Stage, leader: ControllerUnderTest): Promise<void> {
+  const { api, figures, options, node } = stage;
+  const { vms } = options;
+  const title = `${vms} VMs at once`;
+  takeRequests(api);
+  const cpuBefore = leader.activity().cpuMs;
+  const created = await createVms(api, 'vm', vms);
+  const names = [...created.keys()];
+  await running(stage, names);
+  const msOf = (seen: ReadonlyMap<string, number>) =>
+    names.map((name) => (seen.get(name) ?? Number.NaN) - (created.get(name) ?? 0));
+  figures.add(`${title}: created → pod, p50`, 'ms', percentile(msOf(node.podSeenMs), 50));
+  figures.add(`${title}: created → pod, p95`, 'ms', percentile(msOf(node.podSeenMs), 95));
+  figures.add(`${title}: created → Running, p95`, 'ms', percentile(msOf(node.runningSeenMs), 95));
+  await sleep(settleMs);
+  figures.add(`${title}: CPU per VM`, 'ms', (leader.activity().cpuMs - cpuBefore) / vms);
+  const counts = takeRequests(api);
+  options.say(`${stage.program.name}: ${JSON.stringify(counts)}`);
+  addRequests(title, counts, vms, figures);
+}
+
+/** As many as there shall be; they run. */
+async function fill(stage: Stage): Promise<void> {
+  const more = stage.options.idleVms - stage.options.vms;
+  if (more > 0) await running(stage, [...(await createVms(stage.api, 'more', more)).keys()]);
+  await sleep(settleMs);
+}
+
+async function idle({ api, figures, options }: Stage, leader: ControllerUnderTest): Promise<void> {
+  const title = `idle with ${options.idleVms} VMs`;
+  takeRequests(api);
+  const [before, beforeMs] = [leader.activity(), monotonicMs()];
+  await sleep(options.idleSeconds * 1000);
+  const [after, tookMs] = [leader.activity(), monotonicMs() - beforeMs];
+  figures.add(`${title}: part of one core`, '%', ((after.cpuMs - before.cpuMs) / tookMs) * 100);
+  figures.add(`${title}: wake-ups`, '1/s', (after.wakeUps - before.wakeUps) / (tookMs / 1000));
+  const counts = takeRequests(api);
+  if (counts) figures.add(`${title}: writes`, '1', requestsOf(counts).writes);
+}
+
+/** The only replica ends as it is asked to, and comes again. */
+async function restart(stage: Stage, leader: ControllerUnderTest): Promise<void> {
+  const { api, figures, options } = stage;
+  const title = `restart among ${options.idleVms} VMs`;
+  const signalMs = monotonicMs();
+  await leader.stop('SIGTERM');
+  figures.add(`${title}: stop by SIGTERM`, 'ms', monotonicMs() - signalMs);
+  await createVm(api, 'meanwhile');
+  takeRequests(api);
+  const startMs = monotonicMs();
+  await leader.start();
+  const seenMs = await podOf(stage, 'meanwhile');
+  figures.add(`${title}: start → pod of a VM made meanwhile`, 'ms', seenMs - startMs);
+  await sleep(settleMs);
+  const counts = takeRequests(api);
+  if (counts) figures.add(`${title}: writes`, '1', requestsOf(counts).writes);
+  figures.add(`${title}: RSS, the most`, 'MB', leader.peakMb());
+}
+
+/** A leader that is killed, and then one that goes as it is asked to, each with a replica that stands by. */
+async function failOver(stage: Stage, first: ControllerUnderTest): Promise<void> {
+  const { api, figures } = stage;
+  const second = stage.replica(2);
+  await second.start();
+  await second.standsBy();
+  await sleep(settleMs);
+  figures.add('RSS of the replica that stands by', 'MB', second.residentMb());
+  const killedMs = monotonicMs();
+  await first.stop('SIGKILL');
+  await createVm(api, 'killed');
+  figures.add('leader killed → first pod', 'ms', (await podOf(stage, 'killed')) - killedMs);
+  await first.start();
+  await first.standsBy();
+  await sleep(settleMs);
+  const signalMs = monotonicMs();
+  const stopped = second.stop('SIGTERM');
+  await waitFor('the lease changes hands', stallMs, async () => {
+    return (await leaseHolder(api.admin)) === first.identity || undefined;
+  });
+  figures.add('hand-over: SIGTERM → the other one leads', 'ms', monotonicMs() - signalMs);
+  await createVm(api, 'handed');
+  figures.add('hand-over: SIGTERM → first pod', 'ms', (await podOf(stage, 'handed')) - signalMs);
+  await stopped;
+}
+
+/** Memory of a program that comes into a large cluster: most of what is there does not concern it. */
+async function foreignScene(stage: Stage): Promise<void> {
+  const { api, figures, options } = stage;
+  const { foreign, idleVms, say } = options;
+  say(`making ${idleVms} VMs and ${foreign} pods`);
+  await createVms(api, 'idle', idleVms, 'Halted');
+  const pods = Array.from({ length: foreign }, (_, index) => foreignPod(index));
+  await forEach(pods, parallel, (pod) => api.admin.create(resources.pods, pod));
+  const only = stage.replica(1);
+  const startMs = monotonicMs();
+  await only.start();
+  await createVm(api, 'warm');
+  const title = `${idleVms} VMs that do not run, ${foreign} pods`;
+  figures.add(`${title}: start → first pod`, 'ms', (await podOf(stage, 'warm')) - startMs);
+  await sleep(options.idleSeconds * 1000);
+  figures.add(`${title}: RSS`, 'MB', only.residentMb());
+  figures.add(`${title}: RSS, the most`, 'MB', only.peakMb());
+}
+
+/** As large as pods are: some 3 KB. */
+function foreignPod(index: number) {
+  const name = `foreign-${index}`;
+  const env = Array.from({ length: 20 }, (_, at) => ({
+    name: `SETTING_${at}`,
+    value: `value-${at}-${'x'.repeat(60)}`,
+  }));
+  return {
+    ...{ apiVersion: 'v1', kind: 'Pod', metadata: { name, namespace, labels: { app: 'foreign' } } },
+    spec: { nodeName: `other-${index % 100}`, containers: [{ name: 'main', image: 'registry/foreign:1', env }] },
+  };
+}
+
+function vmNamed(name: string, runStrategy: 'Always' | 'Halted'): VirtualMachine {
+  const devices: NonNullable<NonNullable<VmiSpec['domain']>['devices']> = {
+    disks: [{ name: 'seed', disk: { bus: 'virtio' } }],
+    interfaces: [{ name: 'default', masquerade: {} }],
+  };
+  const spec: VmiSpec = {
+    ...{ architecture: 'amd64', networks: [{ name: 'default', pod: {} }] },
+    domain: {
+      devices,
+      machine: { type: 'q35' },
+      memory: { guest: '64Mi' },
+      resources: { requests: { memory: '64Mi' } },
+    },
+    volumes: [{ name: 'seed', cloudInitNoCloud: { userData: '#cloud-config' } }],
+  };
+  return {
+    ...{ apiVersion: 'kubevirt.io/v1', kind: 'VirtualMachine', metadata: { name, namespace } },
+    spec: { runStrategy, template: { metadata: { labels: { app: name } }, spec } },
+  };
+}
+
+/** When it was asked for; monotonic. */
+async function createVm(
+  { admin }: ApiUnderLoad,
+  name: string,
+  strategy: 'Always' | 'Halted' = 'Always',
+): Promise<number> {
+  const atMs = monotonicMs();
+  await admin.create(resources.virtualMachines, vmNamed(name, strategy));
+  return atMs;
+}
+
+/** When each was asked for; monotonic. */
+async function createVms(
+  api: ApiUnderLoad,
+  prefix: string,
+  count: number,
+  strategy: 'Always' | 'Halted' = 'Always',
+): Promise<Map<string, number>> {
+  const created = new Map<string, number>();
+  const names = Array.from({ length: count }, (_, index) => `${prefix}-${index}`);
+  await forEach(names, parallel, async (name) => created.set(name, await createVm(api, name, strategy)));
+  return created;
+}
+
+/** When it was seen; monotonic. */
+function podOf({ node }: Stage, name: string): Promise<number> {
+  return waitFor(`the pod of ${name}`, stallMs, async () => node.podSeenMs.get(name));
+}
+
+/** Gives up when no more run for a minute. */
+async function running({ node }: Stage, names: readonly string[]): Promise<void> {
+  const missing = () => names.filter((name) => !node.runningSeenMs.has(name)).length;
+  let [last, sinceMs] = [missing(), monotonicMs()];
+  while (missing() > 0) {
+    if (missing() !== last) [last, sinceMs] = [missing(), monotonicMs()];
+    if (monotonicMs() - sinceMs > stallMs) throw new Error(`${missing()} of ${names.length} VMs do not run`);
+    await sleep(50);
+  }
+}
+
+/** Of the controller, since the last call. */
+function takeRequests(api: ApiUnderLoad) {
+  const counts = api.requestsByAccount();
+  return counts && (counts.get(account) ?? {});
+}
