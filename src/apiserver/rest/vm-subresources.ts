@@ -4,7 +4,7 @@ import { errorMessage } from '../../base/index.ts';
 import { checkAccess } from '../access.ts';
 import type { ApiType } from '../api-type.ts';
 import { ApiError, badRequest } from '../errors.ts';
-import { at } from '../object.ts';
+import { at, textAt } from '../object.ts';
 import {
   expandSpec,
   expandVmSpec,
@@ -86,6 +86,7 @@ export async function serveVmSubresource(
   if (resource !== 'virtualmachineinstances' || !found) throw unknown(resource, subresource);
   checkMethod(found.name, found.method, request);
   if (found.method === 'PUT') bodyOf(call);
+  if (found.name === 'unpause') checkNoSnapshot(context, target);
   checkVmi(context, target, found.checks);
   const at = `/v1/namespaces/${namespace}/virtualmachineinstances/${name}/${subresource}`;
   if (found.kind === 'stream') serveStream(agent, at, request, response);
@@ -166,6 +167,25 @@ function checkVmi(context: ApiContext, target: VmTarget, checks: VmSubresource['
     });
   }
   return vmi;
+}
+
+/** A snapshot may hold the guest still (upstream: UnpauseVMIRequestHandler in pkg/virt-api/rest/lifecycle.go). Of a VMI without a VM there is none. */
+function checkNoSnapshot(context: ApiContext, target: VmTarget): void {
+  const snapshot = textAt(vmIfThere(context, target), 'status', 'snapshotInProgress');
+  if (!snapshot) return;
+  const text = `Operation cannot be fulfilled on virtualmachine.kubevirt.io "${target.name}": snapshot "${snapshot}" of it is in progress: unpause it when that is done`;
+  throw new ApiError('CONFLICT', text, {
+    details: { name: target.name, group: 'kubevirt.io', kind: 'virtualmachine' },
+  });
+}
+
+function vmIfThere({ reader }: ApiContext, target: VmTarget): unknown {
+  try {
+    return reader.get(storedType('virtualmachines'), target).object;
+  } catch (error) {
+    if (error instanceof ApiError && error.code === 'NOT_FOUND') return undefined;
+    throw error;
+  }
 }
 
 function storedType(resource: string): ApiType {

@@ -181,6 +181,23 @@ describe('subresources.kubevirt.io of the standalone node', () => {
     assert.equal((await admin.put(vmAt('nobody', 'start'), {})).status, 404);
   });
 
+  test('a guest is not unpaused while a snapshot of its VM is taken', async () => {
+    agent.answers.set(`PUT ${vmPath('default', 'demo')}/unpause`, { status: 202, body: '' });
+    const paused = { status: { conditions: [{ type: 'Paused', status: 'True' }] } };
+    await controller.patch(`${vmis}/demo`, 'merge', paused);
+    const head = { apiVersion: 'kubevirt.io/v1', kind: 'VirtualMachine', metadata: { name: 'demo' } };
+    await admin.post(vms, { ...head, spec: { runStrategy: 'Always', template: { spec } } });
+    await controller.patch(`${vms}/demo/status`, 'merge', { status: { snapshotInProgress: 'nightly' } });
+    const refusal = await admin.put(at('demo', 'unpause'), {});
+    assert.equal(refusal.status, 409);
+    assert.match(refusal.body.message, /snapshot "nightly" of it is in progress/);
+    assert.deepEqual(agent.calls, []);
+    await controller.patch(`${vms}/demo/status`, 'merge', { status: { snapshotInProgress: null } });
+    assert.equal((await admin.put(at('demo', 'unpause'), {})).status, 200);
+    await controller.patch(`${vmis}/demo`, 'merge', { status: { conditions: null } });
+    await admin.delete(`${vms}/demo`);
+  });
+
   test('a dry run and a grace period of its own are refused, not passed over', async () => {
     for (const [path, body] of [
       [vmAt('vm', 'stop'), { gracePeriod: 0 }],
