@@ -1,4 +1,4 @@
-import { constants, type FSWatcher, watch } from 'node:fs';
+import { constants, type FSWatcher, fstatSync, ftruncateSync, readSync, watch } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import path from 'node:path';
 import { type Clock, errorCode, errorMessage, type Logger } from '../base/index.ts';
@@ -30,13 +30,22 @@ export async function rotateLog(file: string, { maxBytes = usualLogBytes, counts
     const found = await handle.stat();
     if (!found.isFile() || found.size <= maxBytes) return;
     const { size, bytes } = await lastBytes(handle, maxBytes);
-    await handle.truncate(0);
+    const taken = takeAll(handle.fd, size, maxBytes);
     // Only now: a flooding writer goes on meanwhile.
-    await writePart(`${file}.1`, bytes);
-    if (counts) await writePart(`${file}.start`, Buffer.from(String((await readLogStart(file)) + size)));
+    await writePart(`${file}.1`, Buffer.concat([bytes, taken.later]).subarray(-maxBytes));
+    if (counts) await writePart(`${file}.start`, Buffer.from(String((await readLogStart(file)) + taken.size)));
   } finally {
     await handle.close();
   }
+}
+
+/** Empties the log, and gives what was written to it after it had `known` bytes. At one go: what a writer appends before the end of this is lost. */
+function takeAll(fd: number, known: number, maxBytes: number): { readonly size: number; readonly later: Buffer } {
+  const { size } = fstatSync(fd);
+  const later = Buffer.alloc(Math.min(Math.max(size - known, 0), maxBytes));
+  readSync(fd, later, 0, later.length, size - later.length);
+  ftruncateSync(fd, 0);
+  return { size, later };
 }
 
 /** How many bytes were taken away from the beginning of a log whose rotation `counts`. */

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { appendFileSync } from 'node:fs';
 import { appendFile, mkdtemp, readFile, rm, stat, symlink, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -29,6 +30,25 @@ describe('the log of a pod', () => {
     await appendFile(log, 'next part of it');
     await rotateLog(log, { maxBytes: 10 });
     assert.equal(await older(), 'part of it');
+  });
+
+  test('that is written to while it is read loses nothing', async () => {
+    const maxBytes = 4 * 2 ** 20;
+    await writeFile(log, `${'-'.repeat(maxBytes + 1)}\n`);
+    let count = 0;
+    const writing = setInterval(() => appendFileSync(log, `${count++}\n`), 0);
+    await rotateLog(log, { maxBytes, counts: true });
+    await eventually(async () => assert.ok((await stat(log)).size > 0));
+    clearInterval(writing);
+    const [first, second] = [await older(), await readFile(log, 'utf8')];
+    const heard = (first.slice(first.lastIndexOf('-') + 2) + second).split('\n').filter(Boolean).map(Number);
+    assert.deepEqual(
+      heard,
+      Array.from({ length: count }, (_, number) => number),
+    );
+    const start = parseLogStart(await readFile(`${log}.start`, 'utf8'));
+    const { length } = heard.map((number) => `${number}\n`).join('');
+    assert.equal(start + second.length, maxBytes + 2 + length);
   });
 
   test('that its pod made terabytes long takes no more room and time than its limit', async () => {
