@@ -1,7 +1,15 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { findCondition, resources, type VirtualMachine, type VirtualMachineRestore } from '../../../src/api/index.ts';
+import {
+  type DataVolume,
+  findCondition,
+  type KubeObject,
+  resources,
+  type VirtualMachine,
+  type VirtualMachineRestore,
+} from '../../../src/api/index.ts';
 import { SnapshotNode } from '../../fixtures/controller/snapshot-node.ts';
+import { DiskServer } from '../../fixtures/disk-server.ts';
 import { eventually } from '../../fixtures/eventually.ts';
 import { namespace } from '../../fixtures/storage-node.ts';
 
@@ -81,6 +89,49 @@ describe('restores of VMs, on the storage of a standalone node', { skip: needsRo
     assert.equal(await node.read('slow'), 'good');
     await node.cluster.untilGone(snapshots, 'doomed');
     await eventually(async () => assert.equal(await content(), undefined));
+  });
+
+  test('disks of templates, on a class that waits for a consumer: they are restored when a guest asks for them, and not from where they once came', async (t) => {
+    const server = new DiskServer();
+    t.after(() => server.stop());
+    const url = `${await server.start()}/disk`;
+    server.files.set('/disk', { bytes: Buffer.alloc(2 ** 20, 'x') });
+    const { client } = node.cluster;
+    await client.create(resources.storageClasses, {
+      ...{ apiVersion: 'storage.k8s.io/v1', kind: 'StorageClass', metadata: { name: 'late' } },
+      ...{ provisioner: 'local.virt-node', volumeBindingMode: 'WaitForFirstConsumer' },
+    } as KubeObject);
+    const atOnce = { 'cdi.kubevirt.io/storage.bind.immediate.requested': '' };
+    const storage = { storageClassName: 'late', resources: { requests: { storage: '4Mi' } } };
+    const volumes = [{ name: 'disk', dataVolume: { name: 'templated' } }];
+    const domain = { devices: { disks: [{ name: 'disk', disk: {} }] }, memory: { guest: '64Mi' } };
+    await node.createVm('templated', [], {
+      dataVolumeTemplates: [
+        { metadata: { name: 'templated', annotations: atOnce }, spec: { source: { http: { url } }, storage } },
+      ],
+      template: { spec: { domain, volumes } },
+    });
+    const dataVolumes = async () => (await client.list<DataVolume>(resources.dataVolumes, { namespace })).items;
+    const become = (phase: string) =>
+      eventually(async () => {
+        const phases = (await dataVolumes()).map(({ status }) => status?.phase);
+        assert.deepEqual(phases, [phase]);
+      });
+    await become('Succeeded');
+    await node.write('templated', 'first');
+    await node.createSnapshot('of-templated', 'templated');
+    await node.untilTaken('of-templated');
+    server.files.clear();
+    await node.createRestore('awaited', 'of-templated', 'templated');
+    await untilComplete('awaited');
+    await become('WaitForFirstConsumer');
+    const [restored] = await dataVolumes();
+    const { name = '' } = restored?.metadata ?? {};
+    assert.deepEqual((await node.vm('templated')).spec.template.spec.volumes?.[0]?.dataVolume, { name });
+    const leave = await node.storage.pod('consumer', name);
+    await become('Succeeded');
+    assert.equal(await node.read(name), 'first');
+    await leave();
   });
 
   test('a new VM is made, halted, with the patches', async () => {
