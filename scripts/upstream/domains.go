@@ -241,11 +241,14 @@ func main() {
 	log.InitializeLogging("domains")
 	cloudinit.SetLocalDirectoryOnly(ephemeralDir + "/cloud-init-data")
 	containerdisk.SetLocalDirectoryOnly("/var/run/kubevirt/container-disks")
-	// It makes its directory, which nothing here reads.
-	_ = ignition.SetLocalDirectory(filepath.Join(os.TempDir(), "ignition-data"))
 	var given input
 	if err := json.NewDecoder(os.Stdin).Decode(&given); err != nil {
 		panic(err)
+	}
+	if given.Root != "" {
+		if err := ignition.SetLocalDirectory(filepath.Join(given.Root, ephemeralDir, "ignition-data")); err != nil {
+			panic(err)
+		}
 	}
 	results := []result{}
 	for i := range given.Cases {

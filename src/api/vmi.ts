@@ -195,7 +195,7 @@ export interface DomainSpecInput {
     serial?: string;
     bootloader?: { bios?: { useSerial?: boolean }; efi?: { secureBoot?: boolean; persistent?: boolean } };
     kernelBoot?: KernelBoot;
-    acpi?: object;
+    acpi?: { slicNameRef?: string; msdmNameRef?: string };
   };
   clock?: {
     utc?: { offsetSeconds?: number };

@@ -198,9 +198,6 @@ export const refusedByUs: Readonly<Record<string, { readonly message: RegExp; re
   'launchSecurity.sev': { message: /launchSecurity/, why: `${later}: firmware and processor` },
   'launchSecurity.snp': { message: /launchSecurity/, why: `${later}: firmware and processor` },
   'launchSecurity.tdx': { message: /launchSecurity/, why: `${later}: firmware and processor` },
-  'firmware.acpi': { message: /firmware.acpi/, why: 'to be mended' },
   'ioThreads.supplementalPool': { message: /supplementalPool/, why: 'to be mended' },
   'ioThreads.supplementalPool with dedicated CPUs': { message: /supplementalPool/, why: 'to be mended' },
-  'annotation placePCIDevicesOnRootComplex': { message: /placePCI/, why: 'to be mended' },
-  'annotation ignitiondata': { message: /ignitiondata/, why: `${later}: a file, and arguments of QEMU` },
 };

@@ -24,6 +24,7 @@ import { prepareConfigDisk } from './config-disks.ts';
 import { prepareContainerDisk } from './container-disk.ts';
 import type { DiskEnv, PreparedDisks } from './env.ts';
 import { DiskError } from './errors.ts';
+import { prepareFirmwareFiles } from './firmware-files.ts';
 import { canBeOpened, findHotplugged, prepareClaim, prepareEphemeral, prepareHostDisk } from './host-disk.ts';
 import { ensureCreated, ensureEmptyImage, giveToQemu } from './image.ts';
 import { withBlockSize, withCacheMode } from './io-settings.ts';
@@ -40,6 +41,7 @@ export async function prepareDisks(vmi: VirtualMachineInstance, env: DiskEnv): P
   const entries = diskEntries(vmi);
   refuseSecondCloudInit(entries);
   const kernelBoot = await explained('spec.domain.firmware.kernelBoot', () => prepareKernelBoot(vmi, env));
+  await explained('spec.domain.firmware', () => prepareFirmwareFiles(vmi, env));
   const disks = new Map<string, ResolvedDisk>();
   for (const entry of entries) {
     const { disk, volume } = entry;

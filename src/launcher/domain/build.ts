@@ -5,6 +5,7 @@ import { deviceElements } from './devices.ts';
 import { invalid, unsupported } from './errors.ts';
 import { clockElement, featuresElement } from './features.ts';
 import { domainUuid, osElement, sysinfoElement } from './firmware.ts';
+import { ignitionElements, ignitionOf } from './ignition.ts';
 import { memoryElements, memoryShape, numaElement } from './memory.ts';
 import { fileNamePart } from './names.ts';
 import { numaPassthrough } from './numa-passthrough.ts';
@@ -34,6 +35,7 @@ export function buildDomainXml(vmi: VirtualMachineInstance, context: ConverterCo
   const cells = isNuma ? numaPassthrough(placement.vcpus, memory, context.options?.topology) : undefined;
   const numa = cells?.numa ?? numaElement(memory, cpu);
   const clock = clockElement(vmi);
+  const ignition = ignitionOf(vmi, context.paths);
   return renderXml('domain', {
     '@type': context.hypervisor,
     name: domainName(namespace, name),
@@ -51,6 +53,7 @@ export function buildDomainXml(vmi: VirtualMachineInstance, context: ConverterCo
     ...(clock && { clock }),
     ...rebootElement(vmi),
     devices,
+    ...(ignition && ignitionElements(ignition)),
   });
 }
 

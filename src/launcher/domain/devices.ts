@@ -11,6 +11,7 @@ import { planIoThreads } from './io-threads.ts';
 import { fileNamePart, userAlias } from './names.ts';
 import { serialSocket, socketPath, vncSocket } from './paths.ts';
 import { rootPortElements } from './pci-ports.ts';
+import { isPlacedOnRootComplex, placedOnRootComplex } from './root-complex.ts';
 import { isHotplugged, statusOf } from './volumes.ts';
 import type { XmlContent } from './xml.ts';
 
@@ -55,6 +56,7 @@ export function deviceElements(
     panic: (devices.panicDevices ?? []).map(({ model }) => ({ '@model': model })),
     ...vsockElements(vmi),
   };
+  if (isPlacedOnRootComplex(vmi)) return { ioThreads: ioThreads.count, devices: placedOnRootComplex(all) };
   const controller = [...controllers, ...rootPortElements(vmi, all)];
   return { ioThreads: ioThreads.count, devices: { ...all, controller } };
 }

@@ -1,4 +1,5 @@
 import type { VirtualMachineInstance } from '../../api/index.ts';
+import { acpiElement, acpiTables } from './acpi-tables.ts';
 import type { ConverterContext } from './context.ts';
 import { ConvertError, invalid } from './errors.ts';
 import { fileNamePart } from './names.ts';
@@ -31,6 +32,7 @@ export function osElement(vmi: VirtualMachineInstance, context: ConverterContext
     type: { '@arch': 'x86_64', '@machine': machine?.type || 'q35', '#text': 'hvm' },
     ...efiElements(vmi, context),
     ...kernelElements(vmi, context),
+    ...acpiElement(acpiTables(vmi, context.paths)),
     ...(vmi.spec.startStrategy === 'Paused' && { bootmenu: { '@enable': 'yes', '@timeout': 10000 } }),
     smbios: { '@mode': 'sysinfo' },
     ...(firmware?.bootloader?.bios?.useSerial && { bios: { '@useserial': 'yes' } }),

@@ -11,6 +11,7 @@ export {
   type CloudInitKind,
   credentialDirName,
 } from './access-credentials.ts';
+export { acpiTables } from './acpi-tables.ts';
 export { buildDomainXml } from './build.ts';
 export type {
   ConverterContext,
@@ -23,6 +24,7 @@ export type {
 export { type DomainParts, domainFromXml } from './domain-json.ts';
 export { ConvertError } from './errors.ts';
 export { domainUuid } from './firmware.ts';
+export { ignitionOf } from './ignition.ts';
 export { interfaceXml } from './interfaces.ts';
 export type { InterfaceContext } from './interfaces-binding.ts';
 export { type DeviceChange, interfaceChanges, relinkedInterfaces } from './interfaces-change.ts';

@@ -11,7 +11,6 @@ const refusals: readonly Refusal[] = [
     (vmi) => vmi.spec.domain.launchSecurity,
     'remove it, or use a node of upstream KubeVirt',
   ],
-  ['spec.domain.firmware.acpi', (vmi) => vmi.spec.domain.firmware?.acpi, 'remove the ACPI tables'],
   [
     'spec.domain.firmware.bootloader.efi.persistent',
     (vmi) => vmi.spec.domain.firmware?.bootloader?.efi?.persistent,
@@ -19,19 +18,9 @@ const refusals: readonly Refusal[] = [
   ],
   ['spec.domain.devices.tpm.persistent', (vmi) => vmi.spec.domain.devices?.tpm?.persistent, 'remove persistent'],
   [
-    'annotation kubevirt.io/ignitiondata',
-    (vmi) => vmi.metadata.annotations?.['kubevirt.io/ignitiondata'],
-    'use cloudInitNoCloud or cloudInitConfigDrive',
-  ],
-  [
     'annotation hooks.kubevirt.io/hookSidecars',
     (vmi) => vmi.metadata.annotations?.['hooks.kubevirt.io/hookSidecars'],
     'remove the hook sidecars',
-  ],
-  [
-    'annotation kubevirt.io/placePCIDevicesOnRootComplex',
-    (vmi) => vmi.metadata.annotations?.['kubevirt.io/placePCIDevicesOnRootComplex'] === 'true',
-    'remove it; every device then gets its own root port',
   ],
 ];
 

@@ -81,7 +81,7 @@ const firmware = object({
   ...texts('uuid', 'serial'),
   bootloader: object({ bios: object(flags('useSerial')), efi: object(flags('secureBoot', 'persistent')) }),
   kernelBoot: object({ kernelArgs: text, container: object(texts('image', 'kernelPath', 'initrdPath')) }),
-  acpi: 'object',
+  acpi: object(texts('slicNameRef', 'msdmNameRef')),
 });
 
 const hyperv: JsonShape = {

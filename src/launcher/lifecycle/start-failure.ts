@@ -92,6 +92,11 @@ const causes: readonly Cause[] = [
       `spec.domain.devices.hostDevices: the USB device ${name ?? ''} is not plugged in any more: plug it in again, or remove it`,
   },
   {
+    pattern: /[Uu]nknown acpi table type:? '?msdm|Invalid value for attribute 'type' in element 'table': 'msdm'/,
+    words: () =>
+      'spec.domain.firmware.acpi.msdmNameRef: this libvirt takes no MSDM table: use libvirt 11.2 or newer, or remove it',
+  },
+  {
     pattern: /Maximum CPUs greater than specified machine type limit (\d{1,6})|[Uu]nsupported number of .{0,20}CPUs/,
     words: ([, limit]) =>
       `${cpu}: more CPUs than a guest of this machine type can have${limit ? ` (${limit})` : ''}: ask for fewer sockets, cores or threads`,

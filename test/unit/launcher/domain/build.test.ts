@@ -48,7 +48,6 @@ const unsupportedCases: readonly UnsupportedCase[] = [
   ['spec.domain.devices.filesystems[f]', { devices: { filesystems: [{ name: 'f' }] } }],
   ['spec.domain.launchSecurity', { launchSecurity: { sev: {} } }],
   ['spec.domain.devices.tpm.persistent', { devices: { tpm: { persistent: true } } }],
-  ['spec.domain.firmware.acpi', { firmware: { acpi: {} } }],
   [
     'spec.domain.devices.disks[seed].tag',
     { devices: { disks: [{ name: 'seed', tag: 'a' }] } },
@@ -115,6 +114,18 @@ const invalidCases: readonly (readonly [string, string, DomainSpecInput, Partial
   ],
   ['an unknown feature policy', 'features[aes].policy', { cpu: { features: [{ name: 'aes', policy: 'maybe' }] } }],
   ['a UUID that is none', 'spec.domain.firmware.uuid', { firmware: { uuid: 'abc' } }],
+  ['ACPI tables without a table', 'firmware.acpi: names no table', { firmware: { acpi: {} } }],
+  [
+    'an ACPI table without its volume',
+    'slicNameRef: there is no volume "licence"',
+    { firmware: { acpi: { slicNameRef: 'licence' } } },
+  ],
+  [
+    'an ACPI table that is no secret',
+    'msdmNameRef: the volume root must be a secret',
+    { firmware: { acpi: { msdmNameRef: 'root' } } },
+    rootVolume,
+  ],
   ['arguments without a kernel', 'kernelArgs', { firmware: { kernelBoot: { kernelArgs: 'quiet' } } }],
   ['an unknown bus', 'disks[root].disk.bus', oneDisk({ disk: { bus: 'floppy' } }), rootVolume],
   ['an unknown error policy', 'errorPolicy', oneDisk({ errorPolicy: 'panic' }), rootVolume],
@@ -255,4 +266,43 @@ test('a timer that is called like a member of every object is not known', () => 
       message: `spec.domain.clock.timer.${name}: this timer is not known`,
     });
   }
+});
+
+for (const data of ['ignition', '{"ignition":', '[]', '{"ignition":"3.2.0"}', '{"other":{}}', 'null']) {
+  test(`Ignition data that no guest could read is refused: ${data}`, () => {
+    const vmi = vmiWith({}, {}, { annotations: { 'kubevirt.io/ignitiondata': data } });
+    assert.throws(() => buildDomainXml(vmi, contextWith()), {
+      code: 'INVALID_FIELD',
+      message: /no Ignition configuration/,
+    });
+  });
+}
+
+test('a name with a comma does not give QEMU another argument', () => {
+  const annotations = { 'kubevirt.io/ignitiondata': '{"ignition":{}}' };
+  const xml = buildDomainXml(
+    vmiWith({}, {}, { annotations, name: 'a,file=/etc/shadow'.replaceAll('/', '-') }),
+    contextWith(),
+  );
+  assert.match(xml, /name=opt\/com.coreos\/config,file=[^,"]*,,file=-etc-shadow\/data.ign"/);
+});
+
+const onRootComplex = { annotations: { 'kubevirt.io/placePCIDevicesOnRootComplex': 'true' } };
+const placesIn = (domain: DomainSpecInput, spec: Partial<VmiSpec> = {}) => {
+  const xml = buildDomainXml(vmiWith(domain, spec, onRootComplex), rootContext);
+  return [...xml.matchAll(/bus="0x00" slot="(0x\w\w)"/g)].map(([, slot]) => slot);
+};
+
+test('on the root complex each device has a slot of its own, and those of the chip set and of the VMI are left alone', () => {
+  const inputs = Array.from({ length: 21 }, (_, index) => ({ name: `i${index}`, type: 'tablet', bus: 'virtio' }));
+  const root = { name: 'root', disk: { bus: 'virtio' as const, pciAddress: '0000:00:05.0' } };
+  const places = placesIn({ devices: { ...lean, disks: [root], inputs } }, rootVolume);
+  assert.equal(new Set(places).size, places.length);
+  assert.deepEqual(
+    places.filter((slot) => ['0x00', '0x01', '0x1b', '0x1f'].includes(slot ?? '')),
+    [],
+  );
+  assert.ok(places.includes('0x05') && places.includes('0x19'), places.join(' '));
+  const tooMany = Array.from({ length: 30 }, (_, index) => ({ name: `i${index}`, type: 'tablet', bus: 'virtio' }));
+  assert.throws(() => placesIn({ devices: { ...lean, inputs: tooMany } }), { message: /has no slot left/ });
 });

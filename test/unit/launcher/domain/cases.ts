@@ -128,6 +128,39 @@ export const goldenCases: readonly GoldenCase[] = [
     },
   ),
   golden(
+    'on-the-root-complex',
+    vmiWith(
+      {
+        firmware: { acpi: { slicNameRef: 'licence' } },
+        devices: {
+          rng: {},
+          watchdog: { name: 'dog', i6300esb: {} },
+          disks: [{ name: 'root', disk: { bus: 'virtio' } }],
+          hostDevices: [{ name: 'card', deviceName: 'vendor.com/card' }],
+        },
+      },
+      {
+        volumes: [
+          { name: 'root', containerDisk: { image: 'registry/fedora:40' } },
+          { name: 'licence', secret: { secretName: 'licence' } },
+        ],
+      },
+      {
+        annotations: {
+          'kubevirt.io/placePCIDevicesOnRootComplex': 'true',
+          'kubevirt.io/ignitiondata': '{"ignition":{"version":"3.4.0"}}',
+        },
+      },
+    ),
+    {
+      disks: new Map([
+        ['root', overlay],
+        ['licence', rawFile],
+      ]),
+      deviceEnvironment: { PCI_RESOURCE_VENDOR_COM_CARD: '0000:81:01.0' },
+    },
+  ),
+  golden(
     'container-disk-cloud-init',
     vmiWith(
       {
