@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import { Listeners } from '../../base/index.ts';
+import { Listeners, Turn } from '../../base/index.ts';
 import { type ProcessId, peerOf } from '../../host/index.ts';
 import { connectIn } from './connect-in.ts';
 import { MigrationProxyError } from './errors.ts';
@@ -32,7 +32,8 @@ export class ControlConnection {
   readonly #ended = new Listeners();
   #text = '';
   #waiting: ((text: string) => void) | undefined;
-  #turn: Promise<unknown> = Promise.resolve();
+  /** One after the other: answers carry no number. */
+  readonly #turn = new Turn();
 
   private constructor(socket: Socket, process: ProcessId) {
     this.#socket = socket;
@@ -96,11 +97,8 @@ export class ControlConnection {
     this.#waiting?.(answer);
   }
 
-  /** One after the other: answers carry no number. */
   #ask(command: string, withinMs: number): Promise<string> {
-    const asked = this.#turn.then(() => this.#askNow(command, withinMs));
-    this.#turn = asked.catch(() => undefined);
-    return asked;
+    return this.#turn.take(() => this.#askNow(command, withinMs));
   }
 
   #askNow(command: string, withinMs: number): Promise<string> {

@@ -9,6 +9,7 @@ import {
   memberAt,
   sameJson,
   systemClock,
+  Turn,
 } from '../../base/index.ts';
 import { NodeError } from '../errors.ts';
 import { readIfThere, writeFileAtomic } from '../files.ts';
@@ -94,7 +95,7 @@ export class PodNetwork {
   #state: State = { kind: 'off', reason: 'not started' };
   #cancelLook: () => void = () => undefined;
   /** What is set up or removed, one after the other. */
-  #turn: Promise<unknown> = Promise.resolve();
+  readonly #turn = new Turn();
   #conflicts: readonly string[] = [];
   #published: PublishedServices = { ports: [], names: [] };
   /** Of Services, as they were last given to the DNS of the node. */
@@ -116,7 +117,7 @@ export class PodNetwork {
 
   /** Takes up what an earlier process left. Rejects with NodeError only where a range was asked for by name. */
   start(): Promise<void> {
-    return this.#inTurn(async () => {
+    return this.#turn.take(async () => {
       const { wish } = this.#options;
       await this.#leases.load();
       try {
@@ -137,7 +138,7 @@ export class PodNetwork {
 
   /** The link of a new pod; undefined: it has none of its own. Rejects with NodeError POD_NETWORK. */
   join(uid: string, name: string, namespace: string): Promise<PodLink | undefined> {
-    return this.#inTurn(() => this.#join(uid, name, namespace));
+    return this.#turn.take(() => this.#join(uid, name, namespace));
   }
 
   async #join(uid: string, name: string, namespace: string): Promise<PodLink | undefined> {
@@ -170,7 +171,7 @@ export class PodNetwork {
 
   /** In place of what was published before; nothing happens without a network. */
   publish(services: PublishedServices): Promise<void> {
-    return this.#inTurn(async () => {
+    return this.#turn.take(async () => {
       const state = this.#state;
       const { serviceRange } = this;
       if (state.kind !== 'up' || !serviceRange) return;
@@ -189,7 +190,7 @@ export class PodNetwork {
 
   /** Of a pod whose processes have ended; its links went with them. */
   release(uid: string): Promise<void> {
-    return this.#inTurn(async () => {
+    return this.#turn.take(async () => {
       const wasThere = await this.#leases.release(uid);
       if (wasThere && this.#state.kind === 'up') await this.#state.dns.update(this.#names(this.#state.subnets));
     });
@@ -197,7 +198,7 @@ export class PodNetwork {
 
   /** Removes all of it, unless pods run on: then all of it stays for them. */
   stop(): Promise<void> {
-    return this.#inTurn(async () => {
+    return this.#turn.take(async () => {
       const state = this.#state;
       this.#state = { kind: 'stopped', reason: 'stopped' };
       this.#cancelLook();
@@ -208,12 +209,6 @@ export class PodNetwork {
       else await this.#remove(state);
       state.tools.close();
     });
-  }
-
-  #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const result = this.#turn.then(work);
-    this.#turn = result.catch(() => undefined);
-    return result;
   }
 
   /** Pods keep the network they began with, whatever is wished for later ones. Rejects where a range was asked for by name. */
@@ -316,7 +311,8 @@ export class PodNetwork {
   #lookAgain(): void {
     if (this.#state.kind !== 'up' && this.#state.kind !== 'failing') return;
     this.#cancelLook = this.#deps.clock.schedule(lookAgainMs, () => {
-      void this.#inTurn(() => this.#look())
+      void this.#turn
+        .take(() => this.#look())
         .catch((error: unknown) =>
           this.#deps.log.warn({ err: errorMessage(error) }, 'the pod network is not as it should be'),
         )

@@ -3,7 +3,7 @@ import { type BigIntStats, constants } from 'node:fs';
 import { type FileHandle, link, lstat, mkdir, open, readdir, realpath, rm, statfs } from 'node:fs/promises';
 import path from 'node:path';
 import { parseQuantity, type Volume } from '../../api/index.ts';
-import { errorCode, isRecord } from '../../base/index.ts';
+import { errorCode, isRecord, Turn } from '../../base/index.ts';
 import { NodeError } from '../errors.ts';
 import { readIfThere, writeFileAtomic } from '../files.ts';
 import { isOpenToOthers, othersMayChange } from '../state-dir.ts';
@@ -64,7 +64,7 @@ const setIdBits = 0o6000;
 export class HostDisks {
   readonly #options: HostDisksOptions;
   /** One after the other: two pods may ask for the same file. */
-  #turn: Promise<unknown> = Promise.resolve();
+  readonly #turn = new Turn();
 
   constructor(options: HostDisksOptions) {
     this.#options = options;
@@ -72,12 +72,12 @@ export class HostDisks {
 
   /** The file for this pod, made when the VMI says so. Throws NodeError HOST_DISK_REFUSED with the field and what to do. */
   take(podUid: string, volume: string, disk: HostDisk): Promise<TakenDisk> {
-    return this.#inTurn(() => this.#take(podUid, `spec.volumes[${volume}].hostDisk`, disk));
+    return this.#turn.take(() => this.#take(podUid, `spec.volumes[${volume}].hostDisk`, disk));
   }
 
   /** Gives back what the pod had, to who owned it. Safe to call for any pod, and again. */
   release(podUid: string): Promise<void> {
-    return this.#inTurn(async () => {
+    return this.#turn.take(async () => {
       for (const [record, owner] of await this.#records()) {
         if (owner.pods.includes(podUid)) await this.#leave(record, owner, (uid) => uid !== podUid);
       }
@@ -86,15 +86,9 @@ export class HostDisks {
 
   /** Of an earlier run: gives back what pods had of which nothing is left. */
   keepOnly(podUids: ReadonlySet<string>): Promise<void> {
-    return this.#inTurn(async () => {
+    return this.#turn.take(async () => {
       for (const [record, owner] of await this.#records()) await this.#leave(record, owner, (uid) => podUids.has(uid));
     });
-  }
-
-  #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const result = this.#turn.then(work);
-    this.#turn = result.catch(() => undefined);
-    return result;
   }
 
   async #take(podUid: string, field: string, disk: HostDisk): Promise<TakenDisk> {
