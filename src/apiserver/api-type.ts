@@ -33,6 +33,8 @@ export type Denial =
 
 export interface AdmissionContext {
   readonly old: ApiObject | undefined;
+  /** Its spec is not that of `old`: what is wrong in one that stays as it is keeps nobody from writing. */
+  readonly hasNewSpec: boolean;
   readonly now: Date;
   /** A program of the system itself, that may do what users may not. */
   readonly privileged: boolean;
@@ -58,7 +60,10 @@ export interface ClusterDefaults {
   readonly bridgeOnPodNetwork: boolean;
   /** Machine types that new VMs may have, as patterns for file names. */
   readonly emulatedMachines: (architecture: string) => readonly string[];
-  readonly gates: Pick<Gates, 'PasstBinding' | 'PortRangesSpec' | 'VSOCK'>;
+  readonly gates: Pick<
+    Gates,
+    'DeclarativeHotplugVolumes' | 'HotplugVolumes' | 'PasstBinding' | 'PortRangesSpec' | 'VSOCK'
+  >;
   readonly cpuModel: string | undefined;
   readonly machineType: string | undefined;
   readonly evictionStrategy: string | undefined;

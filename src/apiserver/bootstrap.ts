@@ -20,6 +20,7 @@ function namespaceObject(context: ObjectContext, name: string): ApiObject {
   const object: ApiObject = { apiVersion: 'v1', kind: 'Namespace', metadata: { name } };
   namespaceAdmission.fill?.(object, {
     old: undefined,
+    hasNewSpec: true,
     now: context.clock.now(),
     privileged: true,
     randomUuid,

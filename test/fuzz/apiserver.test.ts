@@ -441,6 +441,7 @@ fuzz('api: JSON patch of anything', {
 const admissionContext = {
   old: undefined,
   now: new Date(0),
+  hasNewSpec: true,
   privileged: false,
   randomUuid: () => '5d307ca9-b3ef-428c-8861-06e72d69f223',
   cluster: clusterDefaultsWith({

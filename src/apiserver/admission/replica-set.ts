@@ -7,11 +7,11 @@ import { validateSpec } from './vmi.ts';
 
 /** What upstream's webhook and definition say of replica sets (pkg/virt-api/webhooks/validating-webhook/admitters/vmirs-admitter.go). */
 export const replicaSetAdmission: Admission = {
-  validate(set, { cluster }) {
+  validate(set, { hasNewSpec, cluster }) {
     const { spec } = set;
     if (!isRecord(spec)) return [requiredField('spec')];
     if (!isRecord(spec.template)) return [requiredField('spec.template'), ...validateReplicas(spec)];
-    const template = validateSpec(spec.template.spec, 'spec.template.spec', cluster);
+    const template = hasNewSpec ? validateSpec(spec.template.spec, 'spec.template.spec', cluster) : [];
     return [...validateReplicas(spec), ...template, ...validateSelector(spec, at(spec.template, 'metadata', 'labels'))];
   },
 };

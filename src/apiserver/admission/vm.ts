@@ -22,7 +22,7 @@ export const vmAdmission: Admission = {
     if (isRecord(vm.spec)) fillTemplate(vm.spec, context.old?.spec, context);
     if (isRecord(vm.status)) vm.status.printableStatus ??= 'Stopped';
   },
-  validate(vm, { old, cluster }) {
+  validate(vm, { old, hasNewSpec, cluster }) {
     const spec = vm.spec;
     if (!isRecord(spec)) return [requiredField('spec')];
     if (!isRecord(spec.template)) return [requiredField('spec.template'), ...validateRunning(spec)];
@@ -31,7 +31,7 @@ export const vmAdmission: Admission = {
       ...validateRunning(spec),
       ...validateLabels(at(spec, 'template', 'metadata', 'labels'), 'spec.template.metadata.labels'),
       ...validateMatchers(spec),
-      ...validateSpec(spec.template.spec, 'spec.template.spec', cluster, options),
+      ...(hasNewSpec ? validateSpec(spec.template.spec, 'spec.template.spec', cluster, options) : []),
       ...(old ? [] : checkUtilityVolumes(spec.template.spec, 'spec.template.spec')),
       ...validateDataVolumes(spec),
       ...(old ? validateUnderWay(vm, old) : []),

@@ -35,7 +35,8 @@ export const vmiAdmission: Admission = {
   validate(vmi, context) {
     const utility = context.old ? [] : checkUtilityVolumes(vmi.spec, 'spec');
     // What was wrong in the stored object is let through: changes are looked at in any case.
-    return [...validateSpec(vmi.spec, 'spec', context.cluster), ...utility, ...validateChange(vmi, context)];
+    const spec = context.hasNewSpec ? validateSpec(vmi.spec, 'spec', context.cluster) : [];
+    return [...spec, ...utility, ...validateChange(vmi, context)];
   },
 };
 

@@ -3,7 +3,7 @@ import type { Clock } from '../../base/index.ts';
 import { readGates, readLiveUpdate } from '../../cluster-config/index.ts';
 import type { User } from '../access.ts';
 import type { ApiType, ClusterDefaults, StoredObjects } from '../api-type.ts';
-import { at, textAt } from '../object.ts';
+import { type ApiObject, at, textAt } from '../object.ts';
 import type { SchemaLibrary } from '../schema/index.ts';
 import { collectionOf, type KeyLock, recordKey, type Store } from '../store/index.ts';
 
@@ -48,31 +48,43 @@ export function randomSuffix(): string {
 export const randomUuid = randomUUID;
 
 /** May volumes be plugged into running VMs: by the VM's template, and into a VM's VMI alone. */
-export function hotplugGates({ store }: Pick<ObjectContext, 'store'>): { declarative: boolean; ephemeral: boolean } {
-  const found = store.list('kubevirt.io/kubevirts').filter(({ object }) => textAt(object, 'status', 'phase'));
-  const gates = readGates(at(found.at(-1)?.object, 'spec', 'configuration'));
+export function hotplugGates(context: ObjectContext): { declarative: boolean; ephemeral: boolean } {
+  const { gates } = clusterDefaults(context);
   return { declarative: gates.DeclarativeHotplugVolumes, ephemeral: gates.HotplugVolumes };
 }
 
+/** Of a stored object, which is never changed: each write of any object asks. */
+const known = new WeakMap<ApiObject, ClusterDefaults>();
+
 /** Reads the KubeVirt object (the last one with a phase) for defaults of new virtual machines. */
 export function clusterDefaults({ store, architecture }: ObjectContext): ClusterDefaults {
-  const found = store.list('kubevirt.io/kubevirts').filter(({ object }) => textAt(object, 'status', 'phase'));
-  const configuration = at(found.at(-1)?.object, 'spec', 'configuration');
+  const found = store.list('kubevirt.io/kubevirts').findLast(({ object }) => textAt(object, 'status', 'phase'))?.object;
+  if (!found) return readDefaults(undefined, architecture);
+  const before = known.get(found);
+  if (before?.architecture === architecture) return before;
+  const defaults = readDefaults(found, architecture);
+  known.set(found, defaults);
+  return defaults;
+}
+
+function readDefaults(found: ApiObject | undefined, architecture: ClusterDefaults['architecture']): ClusterDefaults {
+  const configuration = at(found, 'spec', 'configuration');
+  const gates = readGates(configuration);
   const binding = textAt(configuration, 'network', 'defaultNetworkInterface');
   return {
     architecture,
     networkBinding: binding === 'masquerade' ? 'masquerade' : 'bridge',
     bridgeOnPodNetwork: at(configuration, 'network', 'permitBridgeInterfaceOnPodNetwork') !== false,
     emulatedMachines: (of) => emulatedMachines(configuration, of),
-    gates: readGates(configuration),
+    gates,
     cpuModel: textAt(configuration, 'cpuModel') || undefined,
     machineType:
       textAt(configuration, 'architectureConfiguration', architecture, 'machineType') ||
       textAt(configuration, 'machineType') ||
       undefined,
     evictionStrategy: textAt(configuration, 'evictionStrategy') || undefined,
-    runtimeUser: found.length === 0 ? undefined : readGates(configuration).Root ? 0 : 107,
-    liveUpdate: found.length === 0 ? undefined : readLiveUpdate(configuration),
+    runtimeUser: found === undefined ? undefined : gates.Root ? 0 : 107,
+    liveUpdate: found === undefined ? undefined : readLiveUpdate(configuration),
   };
 }
 

@@ -243,6 +243,7 @@ export class Writer {
   #admit({ type, schema, options }: Task, object: ApiObject, old: ApiObject | undefined): void {
     const context: AdmissionContext = {
       old,
+      hasNewSpec: true,
       now: this.#context.clock.now(),
       privileged: isPrivileged(options.user),
       randomUuid,
@@ -254,7 +255,8 @@ export class Writer {
     type.admission.complete?.(object);
     checkFields(type, object, old, schema);
     type.admission.fill?.(object, context);
-    const errors = type.admission.validate?.(object, context) ?? [];
+    const hasNewSpec = !old || !sameJson(object.spec, old.spec);
+    const errors = type.admission.validate?.(object, { ...context, hasNewSpec }) ?? [];
     // What was stored before there was a rule stays changeable: its status, its finalizers, and what is right in it.
     const before = old && errors.length > 0 ? (type.admission.validate?.(copyJson(old), context) ?? []) : [];
     const added = newErrors(errors, before);

@@ -13,6 +13,7 @@ const machines = ['q35*', 'pc-q35-[89].?', '*-mine', 'exact', '[bad'];
 const context = (more: Partial<AdmissionContext> = {}): AdmissionContext => ({
   old: undefined,
   now: new Date(0),
+  hasNewSpec: true,
   privileged: false,
   randomUuid: () => 'uuid',
   cluster: clusterDefaultsWith({ emulatedMachines: () => machines }),

@@ -6,7 +6,14 @@ import type { ApiObject } from '../../../src/apiserver/object.ts';
 import { clusterDefaultsWith } from '../../fixtures/cluster-defaults.ts';
 
 const cluster = clusterDefaultsWith();
-const context = { old: undefined, now: new Date(), privileged: false, randomUuid: () => 'u', cluster } as const;
+const context = {
+  old: undefined,
+  hasNewSpec: true,
+  now: new Date(),
+  privileged: false,
+  randomUuid: () => 'u',
+  cluster,
+} as const;
 const asSystem: AdmissionContext = { ...context, privileged: true };
 
 const migration = (spec: unknown = { vmiName: 'vm1' }, more: object = {}): ApiObject => ({

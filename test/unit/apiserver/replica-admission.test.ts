@@ -13,7 +13,7 @@ const pool = { selector, virtualMachineTemplate: vm };
 
 function fields(admission: Admission, spec: unknown, old?: unknown): readonly string[] {
   const object = (of: unknown): ApiObject => ({ apiVersion: 'v', kind: 'K', metadata: { name: 'web' }, spec: of });
-  const given = { old: old === undefined ? undefined : object(old), cluster: clusterDefaultsWith() };
+  const given = { hasNewSpec: true, old: old === undefined ? undefined : object(old), cluster: clusterDefaultsWith() };
   const context = given as AdmissionContext;
   return (admission.validate?.(object(spec), context) ?? []).map(({ field }) => field);
 }

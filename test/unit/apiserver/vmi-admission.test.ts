@@ -11,6 +11,7 @@ function context(more: Partial<AdmissionContext> = {}): AdmissionContext {
   return {
     old: undefined,
     now: new Date(0),
+    hasNewSpec: true,
     privileged: false,
     randomUuid: () => `uuid-${++counter}`,
     cluster: clusterDefaultsWith({ networkBinding: 'bridge', runtimeUser: undefined }),
