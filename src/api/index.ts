@@ -11,6 +11,7 @@ export * from './explain.ts';
 export type { GuestFigures } from './guest-figures.ts';
 export type { HostFacts, NumaCell } from './host-facts.ts';
 export * from './hot-plug.ts';
+export { fillHyperv, hypervNeeds } from './hyperv.ts';
 export * from './keys.ts';
 export * from './kubernetes.ts';
 export * from './label-query.ts';

@@ -1,8 +1,7 @@
-import { fillRoom, parseQuantity, type VmiSpec } from '../../api/index.ts';
+import { fillHyperv, fillRoom, parseQuantity, type VmiSpec } from '../../api/index.ts';
 import { isRecord, sameJson } from '../../base/index.ts';
 import type { AdmissionContext } from '../api-type.ts';
 import { at, ensureObject, type JsonObject, objectsAt, textAt } from '../object.ts';
-import { fillHyperv } from './hyperv.ts';
 
 const machineTypes = { amd64: 'q35', arm64: 'virt', s390x: 's390-ccw-virtio' } as const;
 

@@ -1,6 +1,7 @@
 import {
   type Disk,
   type DomainSpecInput,
+  fillHyperv,
   fillRoom,
   parseQuantity,
   type VirtualMachineInstance,
@@ -17,6 +18,7 @@ export function fillDefaults(vmi: VirtualMachineInstance, config: ControllerConf
   if (!domain.machine?.type) domain.machine = { ...domain.machine, type: config.machineType };
   fillCpu(domain, config);
   fillMemory(domain);
+  fillHyperv(domain);
   domain.firmware = { ...domain.firmware, uuid: domain.firmware?.uuid ?? randomUuid() };
   fillNetwork(vmi, config);
   fillDisks(vmi);

@@ -57,6 +57,15 @@ const table: readonly (readonly [VmiPhase, string, Pod | undefined, boolean, Vmi
   ['Failed', 'a running pod', buildRunningPod(), false, 'Failed'],
   ['Unknown', 'no pod', undefined, false, 'Unknown'],
 ];
+test('what features of Hyper-V need is switched on where no webhook has done so', () => {
+  const features = { hyperv: { synictimer: { enabled: true }, evmcs: { enabled: true }, vapic: { enabled: false } } };
+  const vmi = buildVmi({ domain: { ...buildVmi().spec.domain, features } });
+  const { domain } = project(buildVmiFacts({ vmi, pod: undefined, now })).spec;
+  const on = { enabled: true };
+  assert.deepEqual(domain.features?.hyperv, { ...features.hyperv, synic: on, vpindex: on });
+  assert.deepEqual(domain.cpu?.features, [{ name: 'vmx', policy: 'require' }]);
+});
+
 for (const [phase, what, pod, deleting, next] of table) {
   const name = phase === '' ? 'without a phase' : phase;
   test(`a VMI ${name}${deleting ? ' that is being deleted' : ''} with ${what} becomes ${next}`, () => {
