@@ -5,6 +5,7 @@
 export { claimImagePath } from './claim-image.ts';
 export * from './conditions.ts';
 export * from './data-volume.ts';
+export * from './device-words.ts';
 export * from './domain.ts';
 export * from './domain-view.ts';
 export * from './explain.ts';

@@ -27,11 +27,6 @@ export function duplicates(items: readonly JsonObject[], field: string): FieldEr
   });
 }
 
-/** A switch without a word is on, as KubeVirt's webhook reads `enabled`. */
-export function isSwitchedOn(state: unknown): boolean {
-  return typeof state === 'object' && state !== null && (state as JsonObject).enabled !== false;
-}
-
 /** Of a quantity; undefined when there is none. */
 export function amountOf(value: unknown): number | undefined {
   return typeof value === 'string' || typeof value === 'number' ? parseQuantity(value) : undefined;

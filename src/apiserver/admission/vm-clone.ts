@@ -1,3 +1,4 @@
+import { isMacAddress } from '../../api/index.ts';
 import { listOf as elementsOf, isRecord } from '../../base/index.ts';
 import type { Admission } from '../api-type.ts';
 import { type FieldError, invalidField, requiredField, unsupportedField } from '../errors.ts';
@@ -80,7 +81,7 @@ function validateTarget(clone: ApiObject): FieldError[] {
 function validateMacAddresses(value: unknown): FieldError[] {
   if (!isRecord(value)) return [];
   return Object.entries(value).flatMap(([name, address]) => {
-    const isAddress = typeof address === 'string' && /^[0-9a-f]{2}([:-][0-9a-f]{2}){5}$/i.test(address);
+    const isAddress = typeof address === 'string' && isMacAddress(address);
     if (address === '' || isAddress) return [];
     return [invalidField(`spec.newMacAddresses.${name}`, address, `interface ${name} has malformed MAC address`)];
   });

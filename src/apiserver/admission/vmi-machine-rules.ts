@@ -1,9 +1,9 @@
+import { hypervNeeds, isSwitchedOn } from '../../api/index.ts';
 import { isRecord } from '../../base/index.ts';
 import { type FieldError, refusedField } from '../errors.ts';
 import { at, type JsonObject, objectsAt, textAt } from '../object.ts';
 import { matchesPattern } from './file-pattern.ts';
-import { hypervNeeds } from './hyperv.ts';
-import { isSwitchedOn, type SpecRules } from './spec-rules.ts';
+import type { SpecRules } from './spec-rules.ts';
 import { checkPath } from './vmi-disk-rules.ts';
 
 /** What KubeVirt's webhook says of firmware, machine, features and small devices (upstream: vmi-create-admitter.go, amd64.go and hyperv.go). */

@@ -1,4 +1,5 @@
 import { isIPv4 } from 'node:net';
+import { interfaceModels, isMacAddress } from '../../api/index.ts';
 import { isRecord, listOf } from '../../base/index.ts';
 import type { ClusterDefaults } from '../api-type.ts';
 import { type FieldError, invalidField, refusedField } from '../errors.ts';
@@ -132,18 +133,16 @@ function checkState({ item, network, path }: OneInterface): FieldError[] {
   return isDefault ? refuse('is not supported on default networks') : [];
 }
 
-const macPattern = /^(?:[0-9a-f]{2}[:-]){5}[0-9a-f]{2}$/i;
 export const pciPattern = /^[\da-f]{4}:[\da-f]{2}:[\da-f]{2}\.[0-7]$/i;
-const models = ['e1000', 'e1000e', 'igb', 'ne2k_pci', 'pcnet', 'rtl8139', 'virtio'];
 
 function checkDevice({ item, path }: OneInterface): FieldError[] {
   const found: FieldError[] = [];
   const { macAddress } = item;
-  if (typeof macAddress === 'string' && macAddress !== '' && !macPattern.test(macAddress)) {
+  if (typeof macAddress === 'string' && macAddress !== '' && !isMacAddress(macAddress)) {
     found.push(invalidField(`${path}.macAddress`, macAddress, 'must be like 02:00:00:01:02:03'));
   }
   const [model, pciAddress] = [textAt(item, 'model'), textAt(item, 'pciAddress')];
-  if (model && !models.includes(model)) {
+  if (model && !interfaceModels.includes(model)) {
     const words = `interface ${path}.name uses model ${model} that is not supported.`;
     found.push({ ...refusedField(`${path}.model`, words), reason: 'FieldValueNotSupported' });
   }

@@ -1,4 +1,10 @@
-import { type FeatureState, tscFrequencyOf, tscNeed, type VirtualMachineInstance } from '../../api/index.ts';
+import {
+  type FeatureState,
+  isSwitchedOn,
+  tscFrequencyOf,
+  tscNeed,
+  type VirtualMachineInstance,
+} from '../../api/index.ts';
 import { invalid } from './errors.ts';
 import { isSecureBoot } from './firmware.ts';
 import type { XmlContent } from './xml.ts';
@@ -29,11 +35,6 @@ const hypervKnown = new Set([
   'evmcs',
 ]);
 
-/** A feature object means "on" unless it says otherwise (`FeatureState` of the API). */
-function isOn(feature: unknown): boolean {
-  return typeof feature === 'object' && feature !== null && (feature as FeatureState).enabled !== false;
-}
-
 function onOff(on: boolean): 'on' | 'off' {
   return on ? 'on' : 'off';
 }
@@ -44,13 +45,13 @@ function onOff(on: boolean): 'on' | 'off' {
  */
 export function featuresElement(vmi: VirtualMachineInstance): XmlContent {
   const features = vmi.spec.domain.features ?? {};
-  const acpi = features.acpi === undefined || features.acpi === null || isOn(features.acpi);
+  const acpi = features.acpi === undefined || features.acpi === null || isSwitchedOn(features.acpi);
   return {
     ...(acpi && { acpi: {} }),
-    ...(isOn(features.apic) && { apic: features.apic?.endOfInterrupt ? { '@eoi': 'on' } : {} }),
+    ...(isSwitchedOn(features.apic) && { apic: features.apic?.endOfInterrupt ? { '@eoi': 'on' } : {} }),
     ...hypervElement(features),
     ...kvmElement(vmi),
-    ...(features.pvspinlock !== undefined && { pvspinlock: { '@state': onOff(isOn(features.pvspinlock)) } }),
+    ...(features.pvspinlock !== undefined && { pvspinlock: { '@state': onOff(isSwitchedOn(features.pvspinlock)) } }),
     ...smmElement(features.smm, isSecureBoot(vmi)),
     // Its interrupts would come between a real-time guest and its work.
     ...(vmi.spec.domain.cpu?.realtime && { pmu: { '@state': 'off' } }),
@@ -73,15 +74,15 @@ function kvmElement(vmi: VirtualMachineInstance): XmlContent {
 
 /** Secure Boot keeps its variables behind SMM; libvirt refuses it without. */
 function smmElement(smm: unknown, secureBoot: boolean): XmlContent {
-  if (secureBoot && smm && !isOn(smm)) {
+  if (secureBoot && smm && !isSwitchedOn(smm)) {
     throw invalid('spec.domain.features.smm', 'Secure Boot needs it: enable it, or set efi.secureBoot to false');
   }
   if (!smm && !secureBoot) return {};
-  return { smm: { '@state': onOff(secureBoot || isOn(smm)) } };
+  return { smm: { '@state': onOff(secureBoot || isSwitchedOn(smm)) } };
 }
 
 function hypervElement(features: Record<string, unknown>): XmlContent {
-  if (isOn(features.hypervPassthrough)) return { hyperv: { '@mode': 'passthrough' } };
+  if (isSwitchedOn(features.hypervPassthrough)) return { hyperv: { '@mode': 'passthrough' } };
   const hyperv = features.hyperv as Record<string, HypervState | undefined> | undefined;
   if (!hyperv) return {};
   const children: Record<string, XmlContent> = {};
@@ -94,15 +95,15 @@ function hypervElement(features: Record<string, unknown>): XmlContent {
 }
 
 function hypervFeature(name: string, state: HypervState): XmlContent {
-  const on = isOn(state);
+  const on = isSwitchedOn(state);
   const element = { '@state': onOff(on) };
   if (!on) return element;
   if (name === 'spinlocks') return { ...element, '@retries': state.spinlocks ?? 4096 };
   if (name === 'vendorid') return { ...element, '@value': state.vendorid ?? '' };
   return {
     ...element,
-    ...(state.direct && { direct: { '@state': onOff(isOn(state.direct)) } }),
-    ...(state.extended && { extended: { '@state': onOff(isOn(state.extended)) } }),
+    ...(state.direct && { direct: { '@state': onOff(isSwitchedOn(state.direct)) } }),
+    ...(state.extended && { extended: { '@state': onOff(isSwitchedOn(state.extended)) } }),
   };
 }
 

@@ -1,11 +1,9 @@
 import { createHash } from 'node:crypto';
-import type { Interface, VirtualMachineInstance } from '../../api/index.ts';
+import { type Interface, isMacAddress, type VirtualMachineInstance } from '../../api/index.ts';
 import { ConvertError, invalid } from './errors.ts';
 import type { InterfaceContext, NamedInterface } from './interfaces-binding.ts';
 import { networkDevices } from './names.ts';
 import type { XmlContent } from './xml.ts';
-
-const macPattern = /^[0-9a-f]{2}([:-][0-9a-f]{2}){5}$/i;
 
 /**
  * The device that the agent made in the pod. A binding plug-in may have made its tap under the pod's name (upstream's `domainspec`); MAC
@@ -39,7 +37,7 @@ export function tapBackend(
 
 export function macOf(iface: Interface, field: string): string | undefined {
   if (!iface.macAddress) return undefined;
-  if (macPattern.test(iface.macAddress)) return iface.macAddress.replaceAll('-', ':').toLowerCase();
+  if (isMacAddress(iface.macAddress)) return iface.macAddress.replaceAll('-', ':').toLowerCase();
   throw invalid(`${field}.macAddress`, `${JSON.stringify(iface.macAddress)} is not a MAC address`);
 }
 

@@ -1,4 +1,4 @@
-import type { VirtualMachineInstance } from '../../api/index.ts';
+import { interfaceModels, type VirtualMachineInstance } from '../../api/index.ts';
 import { cpuShape } from './cpu.ts';
 import { invalid } from './errors.ts';
 import { bindingOf, type InterfaceContext, type NamedInterface } from './interfaces-binding.ts';
@@ -10,7 +10,6 @@ import { pciAddress } from './pci.ts';
 import { renderXml, type XmlContent } from './xml.ts';
 
 const maxQueues = 256;
-const models = ['virtio', 'e1000', 'e1000e', 'igb', 'ne2k_pci', 'pcnet', 'rtl8139'];
 
 /**
  * All network devices of QEMU (upstream's `converter/network`); interfaces with state `absent` are being unplugged and are left out.
@@ -54,7 +53,9 @@ function interfaceElement(vmi: VirtualMachineInstance, named: NamedInterface, co
   const { iface, field } = named;
   const backend = backendElement(vmi, named, context);
   const model = iface.model || 'virtio';
-  if (!models.includes(model)) throw invalid(`${field}.model`, `${model} is none of ${models.join(', ')}`);
+  if (!interfaceModels.includes(model)) {
+    throw invalid(`${field}.model`, `${model} is none of ${interfaceModels.join(', ')}`);
+  }
   return {
     ...backend,
     model: { '@type': model === 'virtio' ? virtioModel(vmi) : model },

@@ -1,3 +1,4 @@
+import { isMacAddress } from '../../../../api/index.ts';
 import { maskBytes } from '../../../../base/index.ts';
 import { HostError } from '../errors.ts';
 import { type Address, addressIn, firstGlobal, parseAddress } from './addresses.ts';
@@ -18,8 +19,6 @@ export interface DhcpFacts {
 }
 
 export const dhcpCacheFile = (podLink: string) => `vif-cache-${podLink}.json`;
-
-const macPattern = /^[0-9a-f]{2}(?::[0-9a-f]{2}){5}$/i;
 
 /** Throws HostError: an address without a route would leave the guest alone with it. */
 export function dhcpCache({ podLink, mac, addresses, routes }: DhcpFacts): DhcpCache {
@@ -83,10 +82,9 @@ function routeOf({ destination, gateway }: PodRoute, own: Address): GoRoute[] {
 }
 
 function macBytes(mac: string, podLink: string): string {
-  const text = mac.replaceAll('-', ':');
-  if (!macPattern.test(text))
+  if (!isMacAddress(mac))
     throw new HostError('CRITICAL_NETWORK', `${JSON.stringify(mac)} of ${podLink} is no MAC address`);
-  return Buffer.from(text.replaceAll(':', ''), 'hex').toString('base64');
+  return Buffer.from(mac.replaceAll(/[:-]/g, ''), 'hex').toString('base64');
 }
 
 /** Address and MAC of a link that another agent had begun to take apart: nothing else remembers them. */
