@@ -10,6 +10,7 @@ export * from './domain.ts';
 export * from './domain-view.ts';
 export * from './explain.ts';
 export type { GuestFigures } from './guest-figures.ts';
+export * from './guest-ports.ts';
 export type { HostFacts, NumaCell } from './host-facts.ts';
 export * from './hot-plug.ts';
 export { fillHyperv, hypervNeeds } from './hyperv.ts';

@@ -15,6 +15,7 @@ export type { Usage, UsageSample, UsageSource } from './usage.ts';
 export type {
   AgentReply,
   GuestPort,
+  GuestReach,
   PodStreams,
   PowerAction,
   PowerOutcome,

@@ -20,10 +20,16 @@ export type PowerOutcome =
   | { readonly kind: 'done' }
   | { readonly kind: 'refused'; readonly why: 'not-found' | 'conflict'; readonly message: string };
 
+/** Where the ports of a pod's guest are. */
+export type GuestReach =
+  /** IPv4 or IPv6; of the launcher's pod, never what the guest says of itself. */
+  | { readonly kind: 'address'; readonly address: string }
+  /** With QEMU's user networking: the launcher joins its callers to them. */
+  | { readonly kind: 'launcher'; readonly nodeName: string; readonly podUid: string; readonly vmiUid: string };
+
 /** A port of a guest. */
 export interface GuestPort {
-  /** IPv4 or IPv6; of the launcher's pod, never what the guest says of itself. */
-  readonly address: string;
+  readonly reach: GuestReach;
   /** 1 to 65535. */
   readonly port: number;
   readonly protocol: 'tcp' | 'udp';
@@ -42,6 +48,6 @@ export interface VmSubresources {
 
 /** Streams to pods: a kubelet's other side. */
 export interface PodStreams {
-  /** Ports at this address of a pod, as `kubectl port-forward` asks for them. Answers by itself, whatever comes of it. */
-  forwardPorts(address: string, request: IncomingMessage, socket: Duplex, head: Buffer): void;
+  /** Ports of a pod, as `kubectl port-forward` asks for them. Answers by itself, whatever comes of it. */
+  forwardPorts(reach: GuestReach, request: IncomingMessage, socket: Duplex, head: Buffer): void;
 }

@@ -24,6 +24,8 @@ export { type DeviceSocketOptions, openDeviceSocket } from './device-socket.ts';
 export { type EfiFirmware, findEfiFirmware } from './efi.ts';
 export { environmentValue } from './environment.ts';
 export { findSystemProgram, isExecutable } from './executable.ts';
+export { FirstLineError, readFirstLine } from './first-line.ts';
+export { connectGuestSocket, GuestSocketError, oneElement, qemuId } from './guest-sockets.ts';
 export { closeInheritedDescriptors } from './inherited-descriptors.ts';
 export { type KernelFigures, readKernelFigures } from './kernel-figures.ts';
 export { type KvmProbeResult, probeKvm } from './kvm-probe.ts';

@@ -1,6 +1,6 @@
 import path from 'node:path';
-import { domainName, type VirtualMachineInstance } from '../api/index.ts';
-import type { Clock, Logger } from '../base/index.ts';
+import { domainName, guestPortsSocket, type VirtualMachineInstance } from '../api/index.ts';
+import { type Clock, errorMessage, type Logger } from '../base/index.ts';
 import type { cmd } from '../wire/index.ts';
 import { commandService } from './cmd-server/index.ts';
 import type { PodPaths } from './daemon/index.ts';
@@ -31,12 +31,13 @@ import {
 } from './lifecycle/index.ts';
 import { MemoryDump } from './memory-dump/index.ts';
 import { LiveMigration } from './migration/index.ts';
-import { NicSync, type PodNetwork, unreachablePorts } from './network/index.ts';
+import { NicSync, type PodNetwork } from './network/index.ts';
 import { DomainNotifier, NotifyClient, watchPipe } from './notify/index.ts';
 import type { LauncherOptions } from './options.ts';
 import { existingDomain, type Hypervisor, type HypervisorEvent } from './ports.ts';
 import { GuestSize } from './resize/index.ts';
 import { StatsCollector } from './stats/index.ts';
+import { GuestPortServer, UserNetwork } from './user-network/index.ts';
 
 export interface PartsOptions {
   readonly flags: LauncherOptions;
@@ -90,6 +91,9 @@ export class LauncherParts {
   readonly #lock: DomainLock;
   readonly #migration: LiveMigration;
   readonly #dump: MemoryDump;
+  /** Of a guest with QEMU's user networking. */
+  readonly #userNetwork: UserNetwork | undefined;
+  readonly #guestPorts: GuestPortServer | undefined;
   #stopPipeWatch: (() => void) | undefined;
 
   constructor(options: PartsOptions, deps: PartsDeps) {
@@ -125,8 +129,17 @@ export class LauncherParts {
     const syncDisks: SyncDeps['syncDisks'] = (domain, vmi, converter) => disks.sync(domain, vmi, converter);
     this.#dump = new MemoryDump({ ...named, hotplugDir: paths.disks.hotplugDiskDir }, shared);
     const nics = new NicSync({ ...shared, network: deps.network });
-    const syncNetwork: SyncDeps['syncNetwork'] = (domain, vmi, converter) => nics.sync(domain, vmi, converter);
-    const onStarted = (vmi: VirtualMachineInstance) => this.#tellOfPorts(vmi);
+    const userNetwork = deps.network
+      ? undefined
+      : new UserNetwork(named, { ...shared, refuse, notifier: this.notifier });
+    this.#userNetwork = userNetwork;
+    const portsFile = path.join(paths.vmiDir, guestPortsSocket);
+    this.#guestPorts = userNetwork && new GuestPortServer({ socketFile: portsFile }, { network: userNetwork, log });
+    const syncNetwork: SyncDeps['syncNetwork'] = async (domain, vmi, converter) => {
+      await nics.sync(domain, vmi, converter);
+      await userNetwork?.publish(vmi);
+    };
+    const onStarted = (vmi: VirtualMachineInstance) => void userNetwork?.started(vmi);
     this.sync = new VmiSync(named, { ...shared, prepare: deps.prepare, syncDisks, syncNetwork, onStarted });
     this.#poller = new GuestPoller({ ...named, intervals: flags }, { ...shared, store: this.#guest });
     this.#freezer = new GuestFreezer(shared);
@@ -180,6 +193,9 @@ export class LauncherParts {
     this.#dump.start();
     this.notifier.start();
     this.#migration.start();
+    this.#guestPorts?.start().catch((error: unknown) => {
+      this.#deps.log.warn({ err: errorMessage(error) }, 'ports of the guest are not reached');
+    });
     this.#stopPipeWatch = watchPipe(paths.notifyPipe, this.#deps.clock, () => this.notifier.agentAppeared());
   }
 
@@ -191,6 +207,8 @@ export class LauncherParts {
     this.#guestTime.stop();
     this.#credentials.stop();
     this.#deps.network?.stop();
+    this.#userNetwork?.stop();
+    await this.#guestPorts?.stop();
     this.qemu.stop();
     this.#grace.stop();
     // Ends a send that is under way.
@@ -247,12 +265,6 @@ export class LauncherParts {
         agentAnswer: (command) => this.#access.answer(command),
       },
     });
-  }
-
-  /** With user networking there are no devices that an agent made. */
-  #tellOfPorts(vmi: VirtualMachineInstance): void {
-    const message = this.#deps.network ? undefined : unreachablePorts(vmi);
-    if (message !== undefined) this.notifier.sendEvent({ reason: 'PortsNotPublished', type: 'Warning', message });
   }
 
   async #unlessMigrating(what: string, work: () => Promise<void>): Promise<void> {

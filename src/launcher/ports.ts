@@ -65,6 +65,8 @@ export interface Hypervisor {
   agentCommand(domain: DomainRef, command: string, timeoutSeconds: number): Promise<string>;
   /** Names as in `virDomainGetGuestInfo`; `types` is `virDomainGuestInfoTypes`. */
   guestInfo(domain: DomainRef, types: number): Promise<TypedParams>;
+  /** A line for QEMU's human monitor, and what it says. The first one marks the domain as tainted in libvirt's log, which changes nothing. */
+  monitor(domain: DomainRef, line: string): Promise<string>;
   freeze(domain: DomainRef): Promise<void>;
   unfreeze(domain: DomainRef): Promise<void>;
   setGuestTime(domain: DomainRef, time: Date): Promise<void>;
@@ -106,7 +108,13 @@ export type HypervisorListener = (event: HypervisorEvent) => void;
 
 /** A Kubernetes event that the agent records on the VMI (`HandleK8SEvent` of `pkg/virt-handler/notify-server/server.go`). */
 export interface LauncherEvent {
-  readonly reason: 'GuestPanicked' | 'IOerror' | 'GuestAgentPingFailed' | 'MigrationAdjusted' | 'PortsNotPublished';
+  readonly reason:
+    | 'GuestPanicked'
+    | 'IOerror'
+    | 'GuestAgentPingFailed'
+    | 'MigrationAdjusted'
+    | 'PortsPublished'
+    | 'PortsNotPublished';
   readonly type: 'Warning' | 'Normal';
   readonly message: string;
 }

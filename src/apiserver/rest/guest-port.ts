@@ -2,7 +2,7 @@ import { labels, type VirtualMachineInstance } from '../../api/index.ts';
 import { ApiError, badRequest } from '../errors.ts';
 import { type ApiObject, textAt } from '../object.ts';
 import { findType } from '../types/index.ts';
-import type { GuestPort } from '../vm-subresources.ts';
+import type { GuestPort, GuestReach } from '../vm-subresources.ts';
 import type { ApiContext } from './api-context.ts';
 
 /**
@@ -18,10 +18,16 @@ export function guestPortOf(context: ApiContext, vmi: VirtualMachineInstance, be
   if ((protocol !== 'tcp' && protocol !== 'udp') || more.length > 0) {
     throw badRequest(`"${[protocol, ...more].join('/')}" is no protocol: ask for tcp or udp`);
   }
-  return { address: addressOf(context, vmi), port, protocol };
+  const reach = reachOf(context, vmi);
+  if (reach.kind === 'launcher' && protocol === 'udp') {
+    const why =
+      'with user networking ports of TCP are forwarded, those of UDP are published: list them in interfaces[].ports';
+    throw unreachable(vmi.metadata.name, why);
+  }
+  return { reach, port, protocol };
 }
 
-function addressOf(context: ApiContext, { metadata, status }: VirtualMachineInstance): string {
+function reachOf(context: ApiContext, { metadata, status }: VirtualMachineInstance): GuestReach {
   const type = findType('', 'v1', 'pods');
   const { name, namespace, uid } = metadata;
   const pods = type
@@ -34,18 +40,21 @@ function addressOf(context: ApiContext, { metadata, status }: VirtualMachineInst
       textAt(object, 'status', 'phase') === 'Running' &&
       status?.activePods?.[object.metadata.uid ?? ''] !== undefined,
   );
-  const found = pod && podAddressOf(pod.object);
-  if (!found) throw unreachable(name, 'its launcher has no address (yet)');
-  if (found.kind === 'own') return found.address;
-  const why = 'it has user networking, into which nothing can be connected';
-  throw unreachable(name, `${why}: the first lines of the node say why there is no pod network, and what to install`);
+  const found = pod && podReachOf(pod.object);
+  if (found) return found;
+  throw unreachable(name, 'its launcher has no address (yet)');
 }
 
-/** `nodes`: without a network of its own a pod has its node's, and a guest there has QEMU's. Undefined: none (yet). */
-export function podAddressOf(pod: ApiObject): { readonly kind: 'own' | 'nodes'; readonly address: string } | undefined {
+/** Without a network of its own a pod has its node's, and a guest there has QEMU's. Undefined: it has none (yet), or no guest. */
+export function podReachOf(pod: ApiObject): GuestReach | undefined {
   const address = textAt(pod, 'status', 'podIP');
   if (!address) return undefined;
-  return { kind: address === textAt(pod, 'status', 'hostIP') ? 'nodes' : 'own', address };
+  if (address !== textAt(pod, 'status', 'hostIP')) return { kind: 'address', address };
+  const vmiUid = pod.metadata.labels?.[labels.createdBy];
+  const isLaunchers = pod.metadata.labels?.[labels.app] === 'virt-launcher';
+  const [nodeName, podUid] = [textAt(pod, 'spec', 'nodeName'), pod.metadata.uid];
+  if (!vmiUid || !isLaunchers || !nodeName || !podUid) return undefined;
+  return { kind: 'launcher', nodeName, podUid, vmiUid };
 }
 
 function unreachable(name: string | undefined, why: string): ApiError {

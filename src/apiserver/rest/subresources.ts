@@ -9,7 +9,7 @@ import { parseBody } from './body.ts';
 import { deleteOptions } from './delete.ts';
 import { reviewEviction } from './eviction.ts';
 import { serveExec } from './exec.ts';
-import { podAddressOf } from './guest-port.ts';
+import { podReachOf } from './guest-port.ts';
 import { isDryRun, isTrue, type ResourcePath, targetOf } from './request.ts';
 import { sendValue } from './respond.ts';
 import { scaleOf } from './scale.ts';
@@ -140,12 +140,10 @@ async function servePortForward(...[context, path, , request, response]: Paramet
   const refuse = (why: string) => new ApiError('CONFLICT', `the ports of pod "${name}" cannot be reached: ${why}`);
   const phase = textAt(pod, 'status', 'phase') || 'Pending';
   if (phase !== 'Running') throw refuse(`it is ${phase}, not Running`);
-  const found = podAddressOf(pod);
-  if (!found) throw refuse('it has no address (yet)');
-  // They would be those of the machine.
-  if (found.kind === 'nodes') throw refuse('it has no network of its own: the first lines of the node say why');
+  const found = podReachOf(pod);
+  if (!found) throw refuse('it has no address of its own (yet), and no guest');
   const { socket, head } = upgradeOf(request, response, 'kubectl');
-  podStreams.forwardPorts(found.address, request, socket, head);
+  podStreams.forwardPorts(found, request, socket, head);
 }
 
 async function serveExecCall(...[context, path, , request, response]: Parameters<Serve>): Promise<void> {

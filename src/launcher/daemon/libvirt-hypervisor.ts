@@ -14,6 +14,7 @@ import {
   LibvirtConnector,
   ListFlag,
   type MigrationTarget,
+  MonitorFlag,
   ShutdownFlag,
   StatsGroup,
   type TypedParams,
@@ -184,6 +185,10 @@ export class LibvirtHypervisor implements Hypervisor {
 
   agentCommand(domain: DomainRef, command: string, timeoutSeconds: number): Promise<string> {
     return this.#slow.agentCommand(domain, command, timeoutSeconds);
+  }
+
+  monitor(domain: DomainRef, line: string): Promise<string> {
+    return this.#slow.monitorCommand(domain, line, MonitorFlag.HMP);
   }
 
   guestInfo(domain: DomainRef, types: number): Promise<TypedParams> {

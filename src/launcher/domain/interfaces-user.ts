@@ -5,7 +5,7 @@ import { generatedMac, macOf } from './interfaces-tap.ts';
 import { isPrimaryNetwork } from './names.ts';
 import type { XmlContent } from './xml.ts';
 
-/** QEMU's own network stack: no rights and no device in the pod needed; nothing can connect to the guest from outside. */
+/** QEMU's own network stack: no rights and no device in the pod needed; ports are forwarded by `user-network`. */
 export function userBackend(vmi: VirtualMachineInstance, { iface, network, field }: NamedInterface): XmlContent {
   if (!isPrimaryNetwork(network) || network.multus) {
     throw unsupported(`spec.networks[${network.name}].multus`, 'with user networking only the pod network exists');

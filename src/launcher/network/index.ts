@@ -6,4 +6,3 @@
 export { NetworkError } from './errors.ts';
 export { NicSync } from './nic-sync.ts';
 export { PodNetwork, podNetwork } from './pod-network.ts';
-export { unreachablePorts } from './user-ports.ts';

@@ -83,7 +83,7 @@ export abstract class GuestCalls extends MigrationCalls {
     return (await this.invoke(procedures.agentCommand, args, { ...agentMs, ...options })).result ?? '';
   }
 
-  /** One QMP command as JSON text (`flags` 1: an HMP line). Marks the domain as tainted. */
+  /** One QMP command as JSON text (`flags`: `MonitorFlag`; HMP: a line of the human monitor). Marks the domain as tainted. */
   async monitorCommand(domain: DomainRef, command: string, flags = 0, options?: LibvirtCallOptions): Promise<string> {
     return (await this.invoke(procedures.monitorCommand, { domain, command, flags }, options)).result;
   }

@@ -76,7 +76,7 @@ export async function buildPlan(
 function refuseUnreachable(probes: readonly Probe[]): void {
   const found = probes.find(needsAddress);
   if (!found) return;
-  const why = 'VMs have user networking here, into which nothing can be connected';
+  const why = 'VMs have user networking here, and their pods no address';
   const advice =
     'apt-get install dnsmasq-base nftables iproute2 and start the node again, or ask by exec or guestAgentPing';
   throw new NodeError('UNSUPPORTED', `${found.name}Probe.${found.check.kind}: ${why}: ${advice}`);

@@ -118,6 +118,12 @@ export class Sandboxes {
     return Date.now() - startedAtMs < spawnTimeoutMs ? { kind: 'starting', startedAtMs } : { kind: 'none' };
   }
 
+  /** Process 1 of a pod that runs. */
+  async processOf(uid: string): Promise<ProcessIdentity | undefined> {
+    const state = await this.inspect(uid);
+    return state.kind === 'running' ? state.init : undefined;
+  }
+
   /** SIGTERM to process 1, which passes it on. False when there is none. */
   async terminate(uid: string): Promise<boolean> {
     const state = await this.inspect(uid);

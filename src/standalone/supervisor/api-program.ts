@@ -2,6 +2,7 @@ import path from 'node:path';
 import { ApiServer, directoryPodLogs, ensureCertificates } from '../../apiserver/index.ts';
 import type { Component, Logger } from '../../base/index.ts';
 import { UploadTokenKey } from '../data-volumes/index.ts';
+import { GuestDial } from '../guest-dial.ts';
 import { memberName, memberPaths, type NodePaths } from '../paths.ts';
 import { findCgroupRoot, Sandboxes } from '../pod-runner/index.ts';
 import { loadIdentities, writeKubeconfigs } from './identities.ts';
@@ -41,6 +42,8 @@ export class ApiProgram implements Component {
     const { paths, host, port, nodeName, nodes } = this.#options;
     const certificates = await ensureCertificates(path.join(paths.apiDir, 'certificates'));
     const identities = await loadIdentities(paths, nodeName, nodes);
+    const sandboxesOf = await this.#sandboxes();
+    const dial = new GuestDial(async (node, uid) => sandboxesOf(node)?.processOf(uid));
     const api = new ApiServer(
       {
         dataDir: path.join(paths.apiDir, 'data'),
@@ -54,9 +57,9 @@ export class ApiProgram implements Component {
         podLogs: directoryPodLogs(paths.podLogsDir),
         uploadTokens: new UploadTokenKey(paths.uploadTokenKey),
         usage: new ProcUsage(podsDirs(paths, nodes)),
-        podExec: new PodExecs({ sandboxesOf: await this.#sandboxes(), log: this.#log }),
-        vmSubresources: vmSubresourcesOf(paths, this.#log),
-        podStreams: new PodPorts({ log: this.#log }),
+        podExec: new PodExecs({ sandboxesOf, log: this.#log }),
+        vmSubresources: vmSubresourcesOf(paths, dial, this.#log),
+        podStreams: new PodPorts({ dial, log: this.#log }),
       },
     );
     this.#server = api;

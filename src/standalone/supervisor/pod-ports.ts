@@ -2,11 +2,11 @@ import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createWebSocketStream, type WebSocketServer } from 'ws';
-import type { PodStreams } from '../../apiserver/index.ts';
+import type { GuestReach, PodStreams } from '../../apiserver/index.ts';
 import { errorMessage, type Logger, systemClock } from '../../base/index.ts';
 import { refuseUpgrade } from '../../http/index.ts';
+import type { GuestDial, GuestTarget } from '../guest-dial.ts';
 import { SpdySession, type SpdyStream } from '../spdy/index.ts';
-import { dial } from './port-forward.ts';
 import { upgradesToWebSockets } from './websockets.ts';
 
 /** The kubelet's (staging/src/k8s.io/kubelet/pkg/cri/streaming/portforward). */
@@ -27,15 +27,17 @@ interface Pair {
  */
 export class PodPorts implements PodStreams {
   readonly #log: Logger;
+  readonly #dial: GuestDial;
   readonly #websockets: WebSocketServer;
 
-  constructor(deps: { readonly log: Logger }) {
+  constructor(deps: { readonly dial: GuestDial; readonly log: Logger }) {
     this.#log = deps.log;
+    this.#dial = deps.dial;
     this.#websockets = upgradesToWebSockets();
     this.#websockets.on('headers', (lines) => lines.push(`Sec-WebSocket-Protocol: ${tunnelProtocol}`));
   }
 
-  forwardPorts(address: string, request: IncomingMessage, socket: Duplex, head: Buffer): void {
+  forwardPorts(reach: GuestReach, request: IncomingMessage, socket: Duplex, head: Buffer): void {
     // A caller that goes away in the middle of it is no failure of this program.
     socket.on('error', () => undefined);
     const { upgrade = '' } = request.headers;
@@ -44,28 +46,28 @@ export class PodPorts implements PodStreams {
       delete request.headers['sec-websocket-protocol'];
       this.#websockets.handleUpgrade(request, socket, head, (websocket) => {
         websocket.on('error', () => undefined);
-        this.#run(createWebSocketStream(websocket), address);
+        this.#run(createWebSocketStream(websocket), reach);
       });
     } else if (upgrade.toLowerCase() === spdy.toLowerCase() && offers(request, 'x-stream-protocol-version', protocol)) {
       const lines = ['Connection: Upgrade', `Upgrade: ${spdy}`, `X-Stream-Protocol-Version: ${protocol}`];
       socket.write(`HTTP/1.1 101 Switching Protocols\r\n${lines.join('\r\n')}\r\n\r\n`);
       if (head.length > 0) socket.unshift(head);
-      this.#run(socket, address);
+      this.#run(socket, reach);
     } else {
       const message = `ask for ${spdy} with ${protocol}, or for a websocket with ${tunnelProtocol}, as kubectl does`;
       refuseUpgrade(socket, { httpStatus: 400, message }, systemClock);
     }
   }
 
-  #run(transport: Duplex, address: string): void {
+  #run(transport: Duplex, reach: GuestReach): void {
     const pairs = new Map<string, Pair>();
-    const session = new SpdySession(transport, (stream) => this.#take(pairs, stream, address));
+    const session = new SpdySession(transport, (stream) => this.#take(pairs, stream, reach));
     session.run().catch((error: unknown) => {
       this.#log.debug({ reason: errorMessage(error) }, 'a port-forward of a pod ended');
     });
   }
 
-  #take(pairs: Map<string, Pair>, stream: SpdyStream, address: string): void {
+  #take(pairs: Map<string, Pair>, stream: SpdyStream, reach: GuestReach): void {
     const [type, id, portText] = ['streamtype', 'requestid', 'port'].map((name) => stream.headers.get(name) ?? '');
     const port = /^[1-9]\d{0,4}$/.test(portText ?? '') ? Number(portText) : 0;
     const pair = pairs.get(id ?? '') ?? {};
@@ -83,16 +85,16 @@ export class PodPorts implements PodStreams {
     pairs.delete(id);
     // The user says nothing there.
     error.resume();
-    this.#carry(data, error, { address, port }).catch((reason: unknown) => {
-      this.#log.debug({ address, port, reason: errorMessage(reason) }, 'a forwarded port of a pod ended');
+    this.#carry(data, error, { reach, port }).catch((reason: unknown) => {
+      this.#log.debug({ reach, port, reason: errorMessage(reason) }, 'a forwarded port of a pod ended');
       // After its words, or kubectl would not read them.
       data.reset();
     });
   }
 
-  async #carry(data: SpdyStream, error: SpdyStream, to: { readonly address: string; readonly port: number }) {
+  async #carry(data: SpdyStream, error: SpdyStream, to: GuestTarget) {
     try {
-      const guest = await dial({ ...to, protocol: 'tcp' }, data);
+      const guest = await this.#dial.dial(to, data);
       data.once('close', () => guest.destroySoon());
       await pipeline(data, guest, data);
       error.end();

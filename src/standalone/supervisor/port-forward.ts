@@ -1,17 +1,17 @@
 import { createSocket } from 'node:dgram';
 import type { IncomingMessage } from 'node:http';
-import { connect, isIPv6, type Socket } from 'node:net';
+import { isIPv6 } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createWebSocketStream, type RawData, type WebSocket, type WebSocketServer } from 'ws';
 import type { GuestPort } from '../../apiserver/index.ts';
 import { errorMessage, type Logger, systemClock } from '../../base/index.ts';
 import { refuseUpgrade } from '../../http/index.ts';
+import type { GuestDial } from '../guest-dial.ts';
 import { upgradesToWebSockets } from './websockets.ts';
 
 /** As virt-api and its clients call it. */
 const plainProtocol = 'plain.kubevirt.io';
-const connectTimeoutMs = 10_000;
 /** Datagrams for a client that does not read are dropped, as a network does. */
 const maxWaitingBytes = 1024 * 1024;
 const internalError = 1011;
@@ -22,10 +22,12 @@ const internalError = 1011;
  */
 export class PortForward {
   readonly #log: Logger;
+  readonly #dial: GuestDial;
   readonly #websockets: WebSocketServer;
 
-  constructor(deps: { readonly log: Logger }) {
+  constructor(deps: { readonly dial: GuestDial; readonly log: Logger }) {
     this.#log = deps.log;
+    this.#dial = deps.dial;
     this.#websockets = upgradesToWebSockets({
       handleProtocols: (offered) => offered.has(plainProtocol) && plainProtocol,
     });
@@ -36,8 +38,10 @@ export class PortForward {
     socket.on('error', () => undefined);
     const open = (joined: (websocket: WebSocket) => void) =>
       this.#websockets.handleUpgrade(request, socket, head, joined);
-    if (to.protocol === 'udp') {
-      open((websocket) => this.#joinDatagrams(websocket, to));
+    const { reach, port, protocol } = to;
+    // The API forwards no others of a launcher.
+    if (protocol === 'udp' && reach.kind === 'address') {
+      open((websocket) => this.#joinDatagrams(websocket, reach.address, port));
       return;
     }
     this.#serveBytes(to, socket, open).catch((error: unknown) => {
@@ -51,7 +55,7 @@ export class PortForward {
     caller: Duplex,
     open: (joined: (websocket: WebSocket) => void) => void,
   ): Promise<void> {
-    const guest = await dial(to, caller);
+    const guest = await this.#dial.dial(to, caller);
     // An upgrade that is refused, and a caller that goes, let the guest's side go.
     caller.once('close', () => guest.destroySoon());
     open((websocket) => {
@@ -65,7 +69,7 @@ export class PortForward {
   }
 
   /** A message each way is a datagram. */
-  #joinDatagrams(websocket: WebSocket, { address, port }: GuestPort): void {
+  #joinDatagrams(websocket: WebSocket, address: string, port: number): void {
     const guest = createSocket(isIPv6(address) ? 'udp6' : 'udp4');
     let isConnected = false;
     const waiting: Buffer[] = [];
@@ -92,32 +96,4 @@ export class PortForward {
     });
     websocket.once('close', () => guest.close());
   }
-}
-
-/** Rejects when nothing answers in time, with words for the user, or when the caller has gone. */
-export function dial({ address, port }: GuestPort, caller: Duplex): Promise<Socket> {
-  const guest = connect({ host: address, port, noDelay: true, keepAlive: true });
-  return new Promise((resolve, reject) => {
-    const end = (why: string) => {
-      guest.destroy();
-      reject(new Error(`port ${port} of the guest (${address}) does not answer: ${why}`));
-    };
-    const onGone = () => end('the caller has gone');
-    const timer = setTimeout(() => end(`no answer in ${connectTimeoutMs / 1000} s`), connectTimeoutMs);
-    const settle = () => {
-      clearTimeout(timer);
-      caller.off('close', onGone);
-    };
-    caller.once('close', onGone);
-    // Stays: what follows its end has no other reader.
-    guest.on('error', (error) => {
-      settle();
-      end(errorMessage(error));
-    });
-    guest.once('close', settle);
-    guest.once('connect', () => {
-      settle();
-      resolve(guest);
-    });
-  });
 }

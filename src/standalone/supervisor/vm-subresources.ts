@@ -3,6 +3,7 @@ import { type Logger, unreachable } from '../../base/index.ts';
 import { KubeClient, loadKubeAccess } from '../../kube/index.ts';
 import { AgentApi, AgentProxy, AgentRefusal, agentOf } from '../agent-api/index.ts';
 import { NodeError } from '../errors.ts';
+import type { GuestDial } from '../guest-dial.ts';
 import { restartVm, startVm, stopVm } from '../page/index.ts';
 import type { NodePaths } from '../paths.ts';
 import { PortForward } from './port-forward.ts';
@@ -11,11 +12,11 @@ import { PortForward } from './port-forward.ts';
 const callTimeoutMs = 60_000;
 
 /** virt-api's part on the standalone node: its calls to the agent, and what start, stop and restart write. */
-export function vmSubresourcesOf(paths: NodePaths, log: Logger): VmSubresources {
+export function vmSubresourcesOf(paths: NodePaths, dial: GuestDial, log: Logger): VmSubresources {
   const find = agentOf(paths);
   const agent = new AgentApi(find);
   const proxy = new AgentProxy({ find, log });
-  const ports = new PortForward({ log });
+  const ports = new PortForward({ dial, log });
   return {
     call: (method, path, body, signal) => callAgent(agent, method, path, { body, signal }),
     upgrade: (request, socket, head) => proxy.upgrade(request, socket, head),

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { createInterface } from 'node:readline';
@@ -11,6 +12,7 @@ import { ApiProgram } from '../../../src/standalone/index.ts';
 import { AgentStandIn } from '../../fixtures/agent-stand-in.ts';
 import { ApiClient } from '../../fixtures/api-client.ts';
 import { eventually } from '../../fixtures/eventually.ts';
+import { UserNetworkPod } from '../../fixtures/user-network-pod.ts';
 
 const pods = '/api/v1/namespaces/default/pods';
 /** Of the pod; the node is at 127.0.0.1. */
@@ -19,6 +21,8 @@ const podIP = '127.0.0.2';
 describe('ports of pods by the standalone node’s API', () => {
   let agent: AgentStandIn;
   let program: ApiProgram;
+  let launcher: UserNetworkPod;
+  const vmiUid = randomUUID();
   let token: string;
   let server: URL;
   let port: number;
@@ -42,23 +46,29 @@ describe('ports of pods by the standalone node’s API', () => {
     await once(guest.listen(0, podIP), 'listening');
     port = (guest.address() as AddressInfo).port;
     await pod('own', { phase: 'Running', podIP, hostIP: '127.0.0.1' });
-    await pod('users', { phase: 'Running', podIP: '127.0.0.1', hostIP: '127.0.0.1' });
+    const onNode = { phase: 'Running', podIP: '127.0.0.1', hostIP: '127.0.0.1' };
+    await pod('users', onNode);
+    const uid = await pod('user', onNode, { 'kubevirt.io': 'virt-launcher', 'kubevirt.io/created-by': vmiUid });
+    launcher = await UserNetworkPod.start(agent.paths, uid, vmiUid);
+    launcher.qemu.guest.set(22, 'echoes');
     await pod('waiting', { phase: 'Pending' });
   });
   after(async () => {
     for (const child of children) child.kill('SIGKILL');
+    await launcher.stop();
     await program.stop();
     await agent.stop();
     guest.close();
   });
 
-  async function pod(name: string, status: object): Promise<void> {
+  async function pod(name: string, status: object, labels = {}): Promise<string> {
     const admin = ApiClient.fromKubeconfig(agent.paths.kubeconfig);
     const kubelet = ApiClient.fromKubeconfig(agent.paths.kubeconfigs.node);
     const spec = { nodeName: 'one', containers: [{ name: 'compute', image: 'i' }] };
-    await admin.post(pods, { apiVersion: 'v1', kind: 'Pod', metadata: { name }, spec });
+    await admin.post(pods, { apiVersion: 'v1', kind: 'Pod', metadata: { name, labels }, spec });
     const patched = await kubelet.patch(`${pods}/${name}/status`, 'merge', { status });
     assert.equal(patched.status, 200, patched.text);
+    return patched.body.metadata.uid;
   }
 
   interface Forward {
@@ -116,8 +126,16 @@ describe('ports of pods by the standalone node’s API', () => {
     });
   }
 
+  test('kubectl port-forward reaches a guest with user networking by its launcher, with its ends', async () => {
+    const { localPort, child } = await forward('user', 22, false);
+    const sent = Buffer.alloc(1024 * 1024, 'abcdefg');
+    const heard = await echoed(localPort, sent);
+    assert.ok(heard.equals(sent), `${heard.length} of ${sent.length} bytes`);
+    child.kill();
+  });
+
   for (const [name, expected] of [
-    ['users', /it has no network of its own/],
+    ['users', /it has no address of its own \(yet\), and no guest/],
     ['waiting', /pod is not running|it is Pending, not Running/],
     ['nobody', /pods "nobody" not found/],
   ] as const) {

@@ -11,6 +11,7 @@ import { ApiProgram, openGuestPort, sshCall } from '../../../src/standalone/inde
 import { AgentStandIn } from '../../fixtures/agent-stand-in.ts';
 import { ApiClient } from '../../fixtures/api-client.ts';
 import { eventually } from '../../fixtures/eventually.ts';
+import { UserNetworkPod } from '../../fixtures/user-network-pod.ts';
 
 const group = '/apis/subresources.kubevirt.io/v1/namespaces/default';
 const vmis = '/apis/kubevirt.io/v1/namespaces/default/virtualmachineinstances';
@@ -23,6 +24,7 @@ const podIP = '127.0.0.2';
 describe('ports of guests by the standalone node’s API', () => {
   let agent: AgentStandIn;
   let program: ApiProgram;
+  let launcher: UserNetworkPod;
   let admin: ApiClient;
   let server: string;
   let token: string;
@@ -52,9 +54,13 @@ describe('ports of guests by the standalone node’s API', () => {
     await once(udp, 'listening');
     udpPort = udp.address().port;
     await running('demo', podIP);
-    await running('user', '127.0.0.1');
+    const [podUid, vmiUid] = await running('user', '127.0.0.1');
+    launcher = await UserNetworkPod.start(agent.paths, podUid, vmiUid);
+    launcher.qemu.guest.set(22, 'echoes');
+    await running('elsewhere', '127.0.0.1');
   });
   after(async () => {
+    await launcher.stop();
     await program.stop();
     await agent.stop();
     tcp.close();
@@ -62,7 +68,7 @@ describe('ports of guests by the standalone node’s API', () => {
   });
 
   /** A VM with a VMI that runs, and the launcher's pod at an address. The guest says that it is somewhere else. */
-  async function running(name: string, address: string): Promise<void> {
+  async function running(name: string, address: string): Promise<readonly [podUid: string, vmiUid: string]> {
     const controller = ApiClient.fromKubeconfig(agent.paths.kubeconfigs['virt-controller']);
     const kubelet = ApiClient.fromKubeconfig(agent.paths.kubeconfigs.node);
     const head = { apiVersion: 'kubevirt.io/v1', metadata: { name } };
@@ -75,7 +81,10 @@ describe('ports of guests by the standalone node’s API', () => {
     const { body: pod } = await controller.post(pods, {
       apiVersion: 'v1',
       kind: 'Pod',
-      metadata: { name: `virt-launcher-${name}`, labels: { 'kubevirt.io/created-by': vmi.metadata.uid } },
+      metadata: {
+        name: `virt-launcher-${name}`,
+        labels: { 'kubevirt.io/created-by': vmi.metadata.uid, 'kubevirt.io': 'virt-launcher' },
+      },
       spec: { nodeName: 'one', containers: [{ name: 'compute', image: 'i' }] },
     });
     const podStatus = { phase: 'Running', podIP: address, hostIP: '127.0.0.1' };
@@ -88,6 +97,7 @@ describe('ports of guests by the standalone node’s API', () => {
       interfaces: [{ name: 'default', ipAddress: '127.0.0.3' }],
     };
     await controller.patch(`${vmis}/${name}`, 'merge', { status });
+    return [pod.metadata.uid, vmi.metadata.uid];
   }
 
   function connect(path: string, headers: Record<string, string> = { authorization: token }): WebSocket {
@@ -133,7 +143,6 @@ describe('ports of guests by the standalone node’s API', () => {
     stream.destroy();
     await assert.rejects(open('demo', 1), { code: 'GUEST_PORT', message: /port 1 of the guest .*ECONNREFUSED/ });
     await assert.rejects(open('nobody', 22), { code: 'NOT_FOUND', message: /"nobody" not found/ });
-    await assert.rejects(open('user', 22), { code: 'AGENT_REFUSED', message: /has user networking/ });
   });
 
   test('virt-node ssh to a guest in which no server listens says what to do', async () => {
@@ -143,6 +152,15 @@ describe('ports of guests by the standalone node’s API', () => {
       code: 'GUEST_PORT',
       message: /port 1 of the guest .*is an SSH server installed in the guest.*virt-node console demo/,
     });
+  });
+
+  test('a port of a guest with user networking is joined by its launcher, and no port of the machine stays open', async () => {
+    const { signal } = new AbortController();
+    const stream = await openGuestPort(agent.paths, { namespace: 'default', name: 'user' }, 22, signal);
+    stream.write('through the launcher');
+    assert.equal(String((await once(stream, 'data'))[0]), 'through the launcher');
+    assert.deepEqual(launcher.qemu.forwards, []);
+    stream.destroy();
   });
 
   test('a message of UDP is a datagram', async () => {
@@ -161,7 +179,13 @@ describe('ports of guests by the standalone node’s API', () => {
     const at = (name: string, below: string) => `virtualmachineinstances/${name}/portforward/${below}`;
     for (const [path, status, message] of [
       [at('demo', '1'), 502, /port 1 of the guest \(127\.0\.0\.2\) does not answer: .*ECONNREFUSED/],
-      [at('user', '22'), 409, /has user networking, into which nothing can be connected/],
+      [at('user', '23'), 502, /port 23 of the guest does not answer: nothing listens there/],
+      [
+        at('user', '22/udp'),
+        409,
+        /with user networking ports of TCP are forwarded.*list them in interfaces\[\]\.ports/,
+      ],
+      [at('elsewhere', '22'), 502, /the launcher of the guest does not run on this machine/],
       [at('nobody', '22'), 404, /"nobody\\?" not found/],
       ['virtualmachines/nobody/portforward/22', 404, /virtualmachines.kubevirt.io \\?"nobody\\?" not found/],
       [at('demo', '0'), 400, /is no port/],

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { after, before, describe, test } from 'node:test';
 import { createWebSocketStream, WebSocket } from 'ws';
@@ -12,6 +13,11 @@ import { OwnNetwork } from '../../fixtures/own-network.ts';
 
 const needsRoot = process.getuid?.() === 0 ? false : 'pods need root';
 const outsideServer = `require('node:http').createServer((request, response) => response.end('outside')).listen(8080, '::')`;
+
+const withPorts = (ports: { port: number; protocol?: string }[]): Partial<VirtualMachineInstance['spec']> => {
+  const { domain } = demoVmi('plain').spec;
+  return { domain: { ...domain, devices: { interfaces: [{ name: 'default', masquerade: {}, ports }] } } };
+};
 
 describe('the standalone node’s own pod network', { skip: needsRoot }, () => {
   const world = needsRoot ? undefined : new OwnNetwork();
@@ -97,18 +103,24 @@ describe('the standalone node’s own pod network', { skip: needsRoot }, () => {
     }
   });
 
-  test('the node’s API forwards ports of a guest, of its VMI', async () => {
+  /** What a guest's HTTP server says by the node's API. */
+  async function forwarded(name: string, port: number): Promise<string> {
     const { server, credentials } = await loadKubeAccess({ kubeconfig: node.paths.kubeconfig });
     const { headers } = await credentials.current();
-    const at = '/apis/subresources.kubevirt.io/v1/namespaces/default/virtualmachineinstances/one/portforward/8080/tcp';
-    const socket = new WebSocket(`${server.replace('https', 'wss')}${at}`, ['plain.kubevirt.io'], {
+    const vmi = `/apis/subresources.kubevirt.io/v1/namespaces/default/virtualmachineinstances/${name}`;
+    const url = `${server.replace('https', 'wss')}${vmi}/portforward/${port}/tcp`;
+    const socket = new WebSocket(url, ['plain.kubevirt.io'], {
       headers: { authorization: String(headers.authorization) },
       rejectUnauthorized: false,
     });
     await once(socket, 'open');
     const stream = createWebSocketStream(socket);
     stream.write('GET /name HTTP/1.0\r\n\r\n');
-    assert.match(String(Buffer.concat(await stream.toArray())), /of-one/);
+    return String(Buffer.concat(await stream.toArray()));
+  }
+
+  test('the node’s API forwards ports of a guest, of its VMI', async () => {
+    assert.match(await forwarded('one', 8080), /of-one/);
   });
 
   test('guests reach each other by address and name, and outside', async () => {
@@ -154,9 +166,67 @@ describe('the standalone node’s own pod network', { skip: needsRoot }, () => {
     const without = 'mount --bind /dev/null "$(command -v dnsmasq)"; exec "$@"';
     await node.start(['start'], 'the node is up', ['unshare', '--mount', 'sh', '-c', without, 'sh']);
     assert.match(node.output, /no pod network.*dnsmasq is missing \(apt-get install dnsmasq-base\)/);
-    await node.apply(demoVmi('plain'));
-    await running('plain');
+    const ports = [{ port: 8080 }, { port: 5353, protocol: 'UDP' }];
+    await node.apply(demoVmi('plain', withPorts(ports)));
+    const { metadata } = await running('plain');
     assert.doesNotMatch(links(), /vn-/);
+    const serial = `/proc/${await node.qemuPid('plain')}/root/run/kubevirt-private/${metadata.uid}/virt-serial0`;
+    const shell = new GuestShell(serial);
+    shells.set('plain', shell);
+    await shell.login();
+    await guestShows('plain', 'ip -4 address show dev eth0', /inet 10\.0\.2\.15\/24/);
+    await shell.run(
+      'mkdir -p /tmp/www; echo of-plain >/tmp/www/name; httpd -p 8080 -h /tmp/www; httpd -p 81 -h /tmp/www',
+    );
+  });
+
+  async function publishedAt(): Promise<string> {
+    let address = '';
+    await eventually(async () => {
+      const events = await node.kubectl(
+        'get',
+        'events',
+        '--field-selector=reason=PortsPublished',
+        '-o',
+        'jsonpath={.items[*].message}',
+      );
+      const found = /tcp 8080 at (127\.\d+\.\d+\.\d+):28080, udp 5353 at \1:25353/.exec(events);
+      assert.ok(found, events);
+      address = found[1] ?? '';
+    });
+    return address;
+  }
+
+  test('with user networking the ports that a VMI lists are on an address of the machine', async () => {
+    const address = await publishedAt();
+    const answer = await fetch(`http://${address}:28080/name`, { headers: { connection: 'close' } });
+    assert.equal((await answer.text()).trim(), 'of-plain');
+    // The guest has no server of UDP: its kernel counts what comes for nobody.
+    const strangers = async () =>
+      Number((await shells.get('plain')?.run(`awk '/^Udp: [0-9]/ { print $3 }' /proc/net/snmp`))?.trim());
+    const before = await strangers();
+    const socket = createSocket('udp4');
+    await eventually(async () => {
+      socket.send('datagram', 25_353, address);
+      assert.ok((await strangers()) > before);
+    });
+    socket.close();
+  });
+
+  test('with user networking any TCP port is forwarded for those who may ask the API, and closed again', async () => {
+    assert.match(await forwarded('plain', 81), /of-plain/);
+    await assert.rejects(forwarded('plain', 82), /502|nothing listens there/);
+    const listening = execFileSync('ss', ['-Hlnt'], { encoding: 'utf8' });
+    assert.equal(listening.match(/127\.(1[2-9]\d|2\d\d)\./g), null, listening);
+  });
+
+  test('with user networking an agent that is killed closes no port, and a VMI that is deleted does', async () => {
+    const address = await publishedAt();
+    process.kill(await node.pidOf('virt-handler'), 'SIGKILL');
+    const answer = await fetch(`http://${address}:28080/name`, { headers: { connection: 'close' } });
+    assert.equal((await answer.text()).trim(), 'of-plain');
+    await eventually(async () => assert.match(await forwarded('plain', 81), /of-plain/), 20_000);
     await node.kubectl('delete', 'vmi', 'plain');
+    await assert.rejects(fetch(`http://${address}:28080/name`), /fetch failed/);
   });
 });

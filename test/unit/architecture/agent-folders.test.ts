@@ -24,7 +24,7 @@ checkFolderRules({
     'serve/figures': [],
     'serve/metrics': ['serve/explain', 'serve/server', 'vmi/vmi-parts.ts'],
     'serve/page': [],
-    'serve/rest': ['vmi/host'],
+    'serve/rest': [],
     'serve/server': ['serve/rest', 'vmi/adapters'],
   },
   /** The outside as the VMI loop, the node's services and the rest see it; options. */

@@ -9,6 +9,7 @@ checkFolderRules({
     'guest-agent': ['domain'],
     daemon: ['domain'],
     network: ['domain'],
+    'user-network': [],
     stats: ['domain', 'guest-agent'],
     'hot-plug': ['domain'],
     migration: ['domain', 'lifecycle'],

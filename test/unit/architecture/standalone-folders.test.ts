@@ -15,10 +15,11 @@ checkFolderRules({
     supervisor: ['agent-api', 'data-volumes', 'page', 'pod-network', 'pod-runner', 'services', 'spdy', 'storage'],
     cli: ['agent-api', 'disk-images', 'page', 'pod-network', 'pod-runner', 'supervisor'],
   },
-  /** Errors, files and directories of the node, its key for guests, processes and their ports. */
+  /** Errors, files and directories of the node, its key for guests and their ports, processes and their ports. */
   shared: [
     'errors.ts',
     'files.ts',
+    'guest-dial.ts',
     'paths.ts',
     'process-identity.ts',
     'socket-tables.ts',

@@ -54,7 +54,7 @@ const mayNameDescriptors: Readonly<Record<string, string>> = {
 /** Where an address of a SafePath may be used, and for what. */
 const mayTakeAddresses: Readonly<Record<string, string>> = {
   'src/host/safe-path.ts': 'gives it',
-  'src/agent/serve/rest/guest-sockets.ts': 'connect() to a socket that was opened',
+  'src/host/guest-sockets.ts': 'connect() to a socket that was opened',
   'src/agent/vmi/host/container-disks/sidecar.ts': 'connect() to a socket that was opened',
   'src/launcher-client/connection.ts': 'connect() to a socket that was opened, by gRPC, too',
   'src/launcher-client/launcher-host.ts': 'connect() to a socket that was opened',
@@ -73,7 +73,7 @@ const mayEnterLaunchers: Readonly<Record<string, string>> = {
   'src/agent/vmi/host/hot-plug/attachment.ts':
     'the claims of an attachment pod, without following a link from there on',
   'src/agent/node/facts/host-selinux.ts': 'the label of the root itself, opened as trusted',
-  'src/agent/serve/rest/guest-sockets.ts': 'without following a link from there on',
+  'src/host/guest-sockets.ts': 'without following a link from there on',
   'src/agent/serve/rest/serial-log.ts': 'without following a link from there on',
   'src/domain-cache/notify-listeners.ts': 'place of the notify pipe',
   'src/agent/migration-proxy/pod-sockets.ts':

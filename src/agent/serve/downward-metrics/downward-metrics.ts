@@ -8,12 +8,11 @@ import {
   vhostmdWrites,
 } from '../../../api/index.ts';
 import { type Clock, type Component, errorCode, errorMessage, type Logger } from '../../../base/index.ts';
-import { isProcessAlive, type ProcessId } from '../../../host/index.ts';
+import { connectGuestSocket, isProcessAlive, type ProcessId } from '../../../host/index.ts';
 import type { LauncherClients, OpenConnection } from '../../../launcher-client/index.ts';
 import { KeyedQueue, type KeyResult } from '../../../reconcile/index.ts';
 import { LauncherRoot } from '../../vmi/host/index.ts';
 import type { VmiStore } from '../../vmi/ports.ts';
-import { connectGuestSocket } from '../rest/index.ts';
 import { serveChannel } from './channel.ts';
 import { noFigures, reportXml, vmFigures } from './figures.ts';
 import { HostFiguresReader } from './host-figures.ts';

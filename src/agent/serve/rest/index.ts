@@ -3,6 +3,5 @@
  * sockets through the file system of its pod.
  * Must not know: TLS and certificates, how streams are shared, the VMI loop's decisions.
  */
-export { connectGuestSocket } from './guest-sockets.ts';
 export type { LauncherActions, LauncherCommands } from './ports.ts';
 export { RestApi, type RestApiOptions } from './rest-api.ts';

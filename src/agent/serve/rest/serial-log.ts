@@ -1,7 +1,13 @@
 import { createHash } from 'node:crypto';
 import type { ConsolePast } from '../../../console/index.ts';
-import { isProcessAlive, openNoFollow, type ProcessId, parseLogStart, type SafePath } from '../../../host/index.ts';
-import { oneElement } from './guest-sockets.ts';
+import {
+  isProcessAlive,
+  oneElement,
+  openNoFollow,
+  type ProcessId,
+  parseLogStart,
+  type SafePath,
+} from '../../../host/index.ts';
 
 /** In the launcher's private directory of the VMI; the launcher keeps it, and its older part, from growing. */
 const fileName = 'virt-serial0-log';

@@ -9,10 +9,10 @@ import {
   StreamRefusal,
   type StreamRequest,
 } from '../../../console/index.ts';
+import { connectGuestSocket, GuestSocketError } from '../../../host/index.ts';
 import type { Answer } from './answers.ts';
 import type { Call } from './call.ts';
 import { badRequest, RestError } from './errors.ts';
-import { connectGuestSocket, GuestSocketError } from './guest-sockets.ts';
 import type { LauncherActions } from './ports.ts';
 import { readSerialLog } from './serial-log.ts';
 import type { UsbSlots } from './usb-slots.ts';

@@ -1,7 +1,6 @@
 import { errorCode } from '../../../base/index.ts';
-import type { NewFile, SafePath } from '../../../host/index.ts';
+import { type NewFile, qemuId, type SafePath } from '../../../host/index.ts';
 import { HostError } from './errors.ts';
-import { qemuId } from './launcher-root.ts';
 
 /** Of the image while it is made. A directory belongs to one volume, and so to one image. */
 const draft = '.disk-image.new';

@@ -19,7 +19,7 @@ export { HostError } from './errors.ts';
 export { launcherFileSizes } from './file-sizes.ts';
 export { hostDiskImages } from './host-disk-images.ts';
 export { type HotPlugDeps, hotPlugVolumes } from './hot-plug/index.ts';
-export { LauncherRoot, qemuId } from './launcher-root.ts';
+export { LauncherRoot } from './launcher-root.ts';
 export { guestLimits } from './limits/index.ts';
 export { podNetwork } from './network/index.ts';
 export { pluginHooks } from './plugin-hooks.ts';

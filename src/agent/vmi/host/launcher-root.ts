@@ -1,9 +1,6 @@
 import type { Stats } from 'node:fs';
 import { errorCode } from '../../../base/index.ts';
-import { openBelow, openInRoot, openTrusted, type SafePath } from '../../../host/index.ts';
-
-/** The user `qemu` in launcher images. */
-export const qemuId = 107;
+import { openBelow, openInRoot, openTrusted, qemuId, type SafePath } from '../../../host/index.ts';
 
 /** The file system of one launcher, as its own processes see it. Everything in it belongs to a tenant. */
 export class LauncherRoot {

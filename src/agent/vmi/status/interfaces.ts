@@ -37,7 +37,7 @@ export function projectInterfaces(
   return withMultus(podNetworkFirst(listed, vmi, before), before, wanted).map((entry) => keepPodName(entry, before));
 }
 
-/** QEMU's own network, into which nothing can be connected: what the guest calls its address is nobody's to reach it. */
+/** QEMU's own network: what the guest calls its address is nobody's to reach it. */
 const isUserNetwork = ({ Type: type }: DomainInterface) => type === 'user';
 const nameOf = ({ Alias: alias }: DomainInterface) => alias?.Name;
 

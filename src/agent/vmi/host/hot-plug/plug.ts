@@ -6,12 +6,12 @@ import {
   type HostMounts,
   isSameFile,
   type ProcessId,
+  qemuId,
   type SafePath,
   type Storage,
   type StorageUser,
 } from '../../../../host/index.ts';
 import { HostError } from '../errors.ts';
-import { qemuId } from '../launcher-root.ts';
 import { type Attachment, openVolume, type Source } from './attachment.ts';
 import { type LauncherDisks, nameOf } from './launcher-disks.ts';
 

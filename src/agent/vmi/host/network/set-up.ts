@@ -1,7 +1,7 @@
 import { isNonRoot } from '../../../../api/index.ts';
 import { errorMessage } from '../../../../base/index.ts';
+import { qemuId } from '../../../../host/index.ts';
 import { HostError } from '../errors.ts';
-import { qemuId } from '../launcher-root.ts';
 import type { HookContext } from '../work/index.ts';
 import { bindingOf, passtSettings } from './binding-links.ts';
 import type { LauncherFiles } from './launcher-files.ts';

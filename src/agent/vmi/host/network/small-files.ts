@@ -1,6 +1,5 @@
 import { errorCode } from '../../../../base/index.ts';
-import type { SafePath } from '../../../../host/index.ts';
-import { qemuId } from '../launcher-root.ts';
+import { qemuId, type SafePath } from '../../../../host/index.ts';
 
 /** As upstream leaves the files that it shares with launchers: the user qemu reads them as others do. */
 const fileMode = 0o604;

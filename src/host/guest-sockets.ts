@@ -1,18 +1,19 @@
 import type { Stats } from 'node:fs';
 import { connect, type Socket } from 'node:net';
-import { CodedError, errorCode, errorMessage } from '../../../base/index.ts';
+import { CodedError, errorCode, errorMessage } from '../base/index.ts';
 import {
   isProcessAlive,
   isYoungerThan,
-  openNoFollow,
   PeerError,
   type ProcessId,
   peerOf,
   pidNamespace,
   type ReportedPeer,
-  type SafePath,
-} from '../../../host/index.ts';
-import { qemuId } from '../../vmi/host/index.ts';
+} from './peer.ts';
+import { openNoFollow, type SafePath } from './safe-path.ts';
+
+/** User and group of QEMU in KubeVirt's launcher image. */
+export const qemuId = 107;
 
 export type GuestSocketErrorCode =
   /** No such file, no socket, a link on the way: the guest has no such device, or a tenant plays tricks. */

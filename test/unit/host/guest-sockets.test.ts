@@ -16,13 +16,9 @@ import { createServer, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
-import {
-  connectGuestSocket,
-  GuestSocketError,
-  type GuestSocketErrorCode,
-} from '../../../../../src/agent/serve/rest/guest-sockets.ts';
+import { connectGuestSocket, GuestSocketError, type GuestSocketErrorCode } from '../../../src/host/guest-sockets.ts';
 
-import { eventually } from '../../../../fixtures/eventually.ts';
+import { eventually } from '../../fixtures/eventually.ts';
 
 const startTime = readFileSync('/proc/self/stat', 'latin1').split(') ').at(-1)?.split(' ')[19] ?? '';
 const launcher = { pid: process.pid, startTime, uid: 0 };
