@@ -24,7 +24,7 @@ export { type DeviceSocketOptions, openDeviceSocket } from './device-socket.ts';
 export { type EfiFirmware, findEfiFirmware } from './efi.ts';
 export { environmentValue } from './environment.ts';
 export { findSystemProgram, isExecutable } from './executable.ts';
-export { FirstLineError, readFirstLine } from './first-line.ts';
+export { readFirstLine } from './first-line.ts';
 export { connectGuestSocket, GuestSocketError, oneElement, qemuId } from './guest-sockets.ts';
 export { closeInheritedDescriptors } from './inherited-descriptors.ts';
 export { type KernelFigures, readKernelFigures } from './kernel-figures.ts';
@@ -51,10 +51,8 @@ export {
   isYoungerThan,
   listenerOf,
   type Peer,
-  PeerError,
   type ProcessId,
   peerOf,
-  pidNamespace,
   preparePeers,
   processIdOf,
   type ReportedPeer,

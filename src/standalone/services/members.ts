@@ -8,7 +8,9 @@ import {
   type ServicePort,
   selects,
 } from '../../api/index.ts';
+import { type ApiObject, podReachOf } from '../../apiserver/index.ts';
 import { listOf, memberAt } from '../../base/index.ts';
+import type { GuestTarget } from '../guest-dial.ts';
 import { isPort } from './facts.ts';
 
 /** A pod behind a Service. */
@@ -22,25 +24,46 @@ export interface Member {
 
 /** Pods with their own addresses that a Service selects, by name. */
 export function membersOf(service: Service, pods: readonly Pod[]): Member[] {
-  return pods
-    .filter((pod) => isOfService(service, pod))
+  return selected(service, pods)
+    .filter(hasOwnAddress)
     .map((pod) => ({
       pod,
       address: pod.status?.podIP ?? '',
-      isReady: service.spec?.publishNotReadyAddresses === true || isServing(pod),
+      isReady: isReady(service, pod),
       isServing: isServing(pod),
-    }))
-    .sort((one, other) => (one.pod.metadata.name < other.pod.metadata.name ? -1 : 1));
+    }));
 }
 
-function isOfService({ metadata, spec }: Service, pod: Pod): boolean {
-  const { podIP = '', phase } = pod.status ?? {};
-  // Without a network of its own a pod has its node's address: what listens there is the machine.
-  const isReachable = isIPv4(podIP) && podIP !== (pod.status as { hostIP?: string } | undefined)?.hostIP;
-  const isOurs =
-    pod.metadata.namespace === metadata.namespace &&
-    selects({ matchLabels: spec?.selector ?? {} }, pod.metadata.labels ?? {});
-  return isOurs && isReachable && phase === 'Running' && !isBeingDeleted(pod);
+/** The ports of guests that a port of a Service leads to where pods have no addresses: by their launchers. Of those that are ready. */
+export function launcherTargets(service: Service, port: ServicePort, pods: readonly Pod[]): GuestTarget[] {
+  return selected(service, pods).flatMap((pod) => {
+    const reach = podReachOf(pod as unknown as ApiObject);
+    const target = targetOf(port, pod);
+    const isThere = reach?.kind === 'launcher' && target !== undefined && isReady(service, pod);
+    return isThere ? [{ reach, port: target }] : [];
+  });
+}
+
+function selected({ metadata, spec }: Service, pods: readonly Pod[]): Pod[] {
+  return pods
+    .filter(
+      (pod) =>
+        pod.metadata.namespace === metadata.namespace &&
+        selects({ matchLabels: spec?.selector ?? {} }, pod.metadata.labels ?? {}) &&
+        pod.status?.phase === 'Running' &&
+        !isBeingDeleted(pod),
+    )
+    .sort((one, other) => (one.metadata.name < other.metadata.name ? -1 : 1));
+}
+
+/** Without a network of its own a pod has its node's address: what listens there is the machine. */
+function hasOwnAddress({ status }: Pod): boolean {
+  const { podIP = '' } = status ?? {};
+  return isIPv4(podIP) && podIP !== (status as { hostIP?: string } | undefined)?.hostIP;
+}
+
+function isReady({ spec }: Service, pod: Pod): boolean {
+  return spec?.publishNotReadyAddresses === true || isServing(pod);
 }
 
 function isServing({ status }: Pod): boolean {

@@ -2,14 +2,17 @@ import { type EndpointSlice, type Endpoints, type Pod, resources, type Service }
 import { type Clock, type Component, type Logger, sameJson, systemClock } from '../../base/index.ts';
 import { EventRecorder, Informer, isKubeError, type KubeClient } from '../../kube/index.ts';
 import { SingleReconciler } from '../../reconcile/index.ts';
+import type { GuestDial } from '../guest-dial.ts';
 import type { PodNetwork } from '../pod-network/index.ts';
 import { takenPorts } from '../socket-tables.ts';
 import { isSliceOf, writeSlices } from './endpoint-slices.ts';
+import { NodePortRelays } from './node-port-relays.ts';
 import { type PlannedService, planServices, type ServicePlan } from './plan.ts';
 
 export interface NodeServicesDeps {
   readonly client: KubeClient;
   readonly network: Pick<PodNetwork, 'serviceRange' | 'publish'>;
+  readonly dial: Pick<GuestDial, 'dial'>;
   readonly log: Logger;
   readonly clock?: Clock;
 }
@@ -31,6 +34,7 @@ export class NodeServices implements Component {
   readonly #slices: Informer<EndpointSlice>;
   readonly #events: EventRecorder;
   readonly #reconciler: SingleReconciler;
+  readonly #relays: NodePortRelays;
   /** What was told of each, by UID. */
   #told = new Map<string, string>();
 
@@ -43,6 +47,7 @@ export class NodeServices implements Component {
     this.#endpoints = new Informer({ type: resources.endpoints }, { client, log, clock });
     this.#slices = new Informer({ type: resources.endpointSlices }, { client, log, clock });
     this.#events = new EventRecorder({ component: 'service-controller' }, { client, log, clock });
+    this.#relays = new NodePortRelays(deps);
     this.#reconciler = new SingleReconciler(
       { name: 'services', backoff, failedMessage: 'services could not be published' },
       { reconcile: (signal) => this.#reconcile(signal), clock, log },
@@ -59,9 +64,10 @@ export class NodeServices implements Component {
     wake();
   }
 
-  /** What is published stays, for VMs that run on: the network removes it when it goes itself. */
+  /** What the network has stays, for VMs that run on: it removes that when it goes itself. */
   async stop(): Promise<void> {
     await this.#reconciler.stop();
+    await this.#relays.stop();
     for (const informer of this.#informers()) await informer.stop();
     await this.#events.stop();
   }
@@ -77,10 +83,11 @@ export class NodeServices implements Component {
       services: this.#services.list(),
       pods: this.#pods.list(),
       range: network.serviceRange,
-      isPortTaken: (port, protocol) => taken[protocol].has(port),
+      isPortTaken: (port, protocol) => taken[protocol].has(port) && !(protocol === 'tcp' && this.#relays.has(port)),
     });
     for (const each of plan.services) await this.#write(each, signal);
     await network.publish(plan);
+    await this.#relays.set(plan.relays);
     this.#tell(plan);
     const hasServices = plan.services.length > 0;
     return { kind: 'done', ...(hasServices && { requeueAfterMs: lookAgainMs }) } as const;

@@ -3,6 +3,8 @@ import { addressableName, type Name, type PublishedPort, type PublishedServices 
 import { ServiceAddresses } from './addresses.ts';
 import { type EndpointsOfService, endpointsOf } from './endpoints.ts';
 import { protocolOf, readService, type ServiceFacts, type ServiceProblem } from './facts.ts';
+import { launcherTargets } from './members.ts';
+import type { NodePortRelay } from './node-port-relays.ts';
 
 export interface PlannedService {
   readonly service: Service;
@@ -14,11 +16,14 @@ export interface PlannedService {
 }
 
 export interface ServicePlan extends PublishedServices {
+  /** Node ports that this program carries itself, where there is no pod network. */
+  readonly relays: readonly NodePortRelay[];
   readonly services: readonly PlannedService[];
 }
 
 interface Planned extends PlannedService {
   readonly ports: readonly PublishedPort[];
+  readonly relays: readonly NodePortRelay[];
   readonly name: Name | undefined;
 }
 
@@ -30,11 +35,20 @@ export function planServices(facts: ServiceFacts): ServicePlan {
   const addresses = new ServiceAddresses(services, facts);
   const planned = read.map(({ service, found }): Planned => {
     if ('metadata' in found) return planOne(found, facts, addresses);
-    return { service, change: undefined, endpoints: undefined, ports: [], name: undefined, problems: [found] };
+    return {
+      service,
+      change: undefined,
+      endpoints: undefined,
+      ports: [],
+      relays: [],
+      name: undefined,
+      problems: [found],
+    };
   });
   return {
     services: planned.map(({ service, change, endpoints, problems }) => ({ service, change, endpoints, problems })),
     ports: planned.flatMap(({ ports }) => ports),
+    relays: planned.flatMap(({ relays }) => relays),
     names: planned.flatMap(({ name }) => name ?? []),
   };
 }
@@ -45,9 +59,10 @@ function byAge({ metadata: one }: Service, { metadata: other }: Service): number
 }
 
 function planOne(service: Service, facts: ServiceFacts, addresses: ServiceAddresses): Planned {
-  const nothing = { service, change: undefined, endpoints: undefined, ports: [], name: undefined };
-  const refusal = refusalOf(service, facts);
+  const nothing = { service, change: undefined, endpoints: undefined, ports: [], relays: [], name: undefined };
+  const refusal = refusalOf(service);
   if (refusal) return { ...nothing, problems: [refusal] };
+  if (!facts.range) return planWithoutNetwork(service, facts, addresses);
   const endpoints = endpointsOf(service, facts.pods);
   const problems = limitsOf(service);
   const nameOf = (ips: readonly string[]): Name | undefined => {
@@ -77,13 +92,14 @@ function planOne(service: Service, facts: ServiceFacts, addresses: ServiceAddres
     change,
     endpoints,
     ports: published,
+    relays: [],
     name: nameOf([clusterIp]),
     problems: [...problems, ...nodePortProblems],
   };
 }
 
 /** As far as nothing is published of it. */
-function refusalOf({ spec = {} }: Service, { range }: ServiceFacts): ServiceProblem | undefined {
+function refusalOf({ spec = {} }: Service): ServiceProblem | undefined {
   const unsupported = (message: string) => ({ reason: 'ServiceUnsupported', message }) as const;
   if (spec.type === 'ExternalName') {
     return unsupported('the standalone node has no names for other machines (ExternalName): use their own names');
@@ -97,10 +113,36 @@ function refusalOf({ spec = {} }: Service, { range }: ServiceFacts): ServiceProb
   if (family === 'IPv6') {
     return unsupported('Services have IPv4 addresses only here: leave ipFamilies out');
   }
-  if (range) return undefined;
-  const message =
-    'no Service is published without a pod network: the first lines of the node say why there is none, and what to install';
-  return { reason: 'NoPodNetwork', message };
+  return undefined;
+}
+
+/** Guests have QEMU's user networking then: no address, no name and no UDP, but node ports that this program carries. */
+function planWithoutNetwork(service: Service, facts: ServiceFacts, addresses: ServiceAddresses): Planned {
+  const { type, ports: all = [] } = service.spec ?? {};
+  const hasNodePorts = type === 'NodePort' || type === 'LoadBalancer';
+  const ports = hasNodePorts ? all.map((port) => addresses.nodePortOf(service, port)) : [];
+  const relays = ports.flatMap(({ port, nodePort, problem }) => {
+    if (problem || nodePort === undefined || protocolOf(port) !== 'tcp') return [];
+    return [{ port: nodePort, targets: launcherTargets(service, port, facts.pods) }];
+  });
+  const why = 'the first lines of the node say why there is none, and what to install';
+  const there = hasNodePorts
+    ? 'only its node ports of TCP answer, at 127.0.0.1 and for guests at 10.0.2.2'
+    : 'nothing of it is published; with type NodePort its ports of TCP are, at 127.0.0.1';
+  const message = `without a pod network ${there}: ${why}`;
+  return {
+    service,
+    change: hasNodePorts ? nodePortChange(ports) : undefined,
+    endpoints: undefined,
+    ports: [],
+    relays,
+    name: undefined,
+    problems: [
+      { reason: 'NoPodNetwork', message },
+      ...limitsOf(service),
+      ...ports.flatMap(({ problem }) => problem ?? []),
+    ],
+  };
 }
 
 /** What of it does not hold, while the rest is published. */
@@ -121,18 +163,27 @@ function limitsOf({ spec = {} }: Service): ServiceProblem[] {
   return limits.flatMap((message) => (message === false ? [] : [{ reason: 'ServiceUnsupported', message } as const]));
 }
 
-function changeOf(
-  { spec = {} }: Service,
-  clusterIp: string,
-  ports: readonly { readonly port: ServicePort; readonly nodePort: number | undefined }[],
-): object | undefined {
-  const isSame = spec.clusterIP === clusterIp && ports.every(({ port, nodePort }) => port.nodePort === nodePort);
-  if (isSame) return undefined;
+function changeOf({ spec = {} }: Service, clusterIp: string, ports: ChosenPorts): object | undefined {
+  const nodePorts = nodePortChange(ports);
+  if (spec.clusterIP === clusterIp && !nodePorts) return undefined;
   return {
     clusterIP: clusterIp,
     clusterIPs: [clusterIp],
     ipFamilies: ['IPv4'],
     ipFamilyPolicy: 'SingleStack',
+    ...withNodePorts(ports),
+  };
+}
+
+type ChosenPorts = readonly { readonly port: ServicePort; readonly nodePort: number | undefined }[];
+
+/** Undefined: the Service has them all. */
+function nodePortChange(ports: ChosenPorts): object | undefined {
+  return ports.every(({ port, nodePort }) => port.nodePort === nodePort) ? undefined : withNodePorts(ports);
+}
+
+function withNodePorts(ports: ChosenPorts): object {
+  return {
     ports: ports.map(({ port: { nodePort: _before, ...port }, nodePort }) => ({
       ...port,
       ...(nodePort !== undefined && { nodePort }),

@@ -2,12 +2,11 @@ import path from 'node:path';
 import { ApiServer, directoryPodLogs, ensureCertificates } from '../../apiserver/index.ts';
 import type { Component, Logger } from '../../base/index.ts';
 import { UploadTokenKey } from '../data-volumes/index.ts';
-import { GuestDial } from '../guest-dial.ts';
-import { memberName, memberPaths, type NodePaths } from '../paths.ts';
-import { findCgroupRoot, Sandboxes } from '../pod-runner/index.ts';
+import { memberPaths, type NodePaths } from '../paths.ts';
 import { loadIdentities, writeKubeconfigs } from './identities.ts';
 import { PodExecs } from './pod-exec.ts';
 import { PodPorts } from './pod-ports.ts';
+import { guestDialOf, sandboxesByNode } from './sandboxes-by-node.ts';
 import { ProcUsage } from './usage.ts';
 import { followAccounts } from './user-accounts.ts';
 import { vmSubresourcesOf } from './vm-subresources.ts';
@@ -42,8 +41,8 @@ export class ApiProgram implements Component {
     const { paths, host, port, nodeName, nodes } = this.#options;
     const certificates = await ensureCertificates(path.join(paths.apiDir, 'certificates'));
     const identities = await loadIdentities(paths, nodeName, nodes);
-    const sandboxesOf = await this.#sandboxes();
-    const dial = new GuestDial(async (node, uid) => sandboxesOf(node)?.processOf(uid));
+    const sandboxesOf = await sandboxesByNode(this.#options);
+    const dial = guestDialOf(sandboxesOf);
     const api = new ApiServer(
       {
         dataDir: path.join(paths.apiDir, 'data'),
@@ -68,19 +67,6 @@ export class ApiProgram implements Component {
     const server = `https://${host}:${bound.port}`;
     await writeKubeconfigs(identities, { server, ca: certificates.ca });
     this.#log.info({ server, kubeconfig: paths.kubeconfig }, 'Kubernetes API is up');
-  }
-
-  /** Of each node of this machine, by its name: only to find what runs. */
-  async #sandboxes(): Promise<(nodeName: string) => Sandboxes | undefined> {
-    const { paths, nodeName, nodes } = this.#options;
-    const cgroupRoot = await findCgroupRoot('virt-node');
-    const members = Array.from({ length: nodes }, (_, at) => {
-      const { podsDir, libvirtCacheDir } = memberPaths(paths, at + 1);
-      const sandboxes = new Sandboxes({ podsDir, libvirtCacheDir, cgroupRoot, programs: [] });
-      return [memberName(nodeName, at + 1), sandboxes] as const;
-    });
-    const byName = new Map(members);
-    return (name) => byName.get(name);
   }
 
   async stop(): Promise<void> {

@@ -29,6 +29,7 @@ import { NodePrograms } from './node-programs.ts';
 import { NodeStorage } from './node-storage.ts';
 import { Program } from './program.ts';
 import { removeMembers } from './removed-members.ts';
+import { guestDialOf, sandboxesByNode } from './sandboxes-by-node.ts';
 import { publishSshKey } from './ssh-secret.ts';
 
 const noRoom: ReadonlySet<string> = new Set(['ENOSPC', 'EDQUOT', 'EROFS']);
@@ -213,13 +214,14 @@ export class StandaloneNode {
     const storage = new NodeStorage(paths, { client: this.client, log });
     const members = await this.#startMembers({ networks, claims: storage.claims, kvm });
     this.#progress('virt-controller and virt-handler');
+    const dial = guestDialOf(await sandboxesByNode(this.#options));
     const images = new ImageStore({ dir: paths.imagesDir });
     const dataVolumes = { paths, host: this.#options.hostIp, places: storage.places };
     this.#lifecycle = new Lifecycle([
       ...(await storage.components()),
       ...(await dataVolumeComponents(dataVolumes, { client: this.client, images, log })),
       ...members,
-      new NodeServices({ client: this.client, network: networks, log }),
+      new NodeServices({ client: this.client, network: networks, dial, log }),
       new Capabilities({ paths, kvm, arch: process.arch }, { log }),
       ...(await this.#makePage()),
     ]);

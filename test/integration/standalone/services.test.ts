@@ -11,6 +11,7 @@ import { after, before, describe, test } from 'node:test';
 import type { EndpointSlice, Endpoints, Service } from '../../../src/api/index.ts';
 import { silentLogger } from '../../../src/base/index.ts';
 import { KubeClient, loadKubeAccess } from '../../../src/kube/index.ts';
+import { GuestDial } from '../../../src/standalone/guest-dial.ts';
 import { ApiProgram, Sandboxes } from '../../../src/standalone/index.ts';
 import { PodNetwork } from '../../../src/standalone/pod-network/index.ts';
 import { NodeServices } from '../../../src/standalone/services/index.ts';
@@ -85,7 +86,7 @@ describe('Services of the standalone node, with real pods and packets', { skip: 
       },
     );
     await network.start();
-    controller = new NodeServices({ client, network, log: silentLogger });
+    controller = new NodeServices({ client, network, dial: new GuestDial(async () => undefined), log: silentLogger });
     await controller.start();
     for (const name of ['one', 'two']) await startPod(name);
   });

@@ -40,6 +40,47 @@ function pod(
 const plan = (services: readonly Service[], pods: readonly Pod[] = [], changes: Partial<ServiceFacts> = {}) =>
   planServices({ services, pods, range, isPortTaken: () => false, ...changes });
 
+describe('without a pod network', () => {
+  const withoutNetwork = { range: undefined } as const;
+  const launcher = (name: string, changes: Partial<Pod['status']> = {}) =>
+    pod(name, '127.0.0.1', changes, {
+      app: 'web',
+      'kubevirt.io': 'virt-launcher',
+      'kubevirt.io/created-by': `vmi-${name}`,
+    });
+  const reach = (name: string) => ({ kind: 'launcher', nodeName: 'one', podUid: `uid-${name}`, vmiUid: `vmi-${name}` });
+  const nodePort = service('web', { type: 'NodePort', ports: [{ port: 80, targetPort: 'http', nodePort: 30_080 }] });
+
+  test('node ports of TCP lead to launchers of guests that are ready, by the number that a name has', () => {
+    const notReady = { conditions: [{ type: 'Ready', status: 'False' }] } as never;
+    const pods = [launcher('a'), launcher('b', notReady), pod('no-launcher', '127.0.0.1')];
+    const { relays, ports, names, services } = plan([nodePort], pods, withoutNetwork);
+    assert.deepEqual(relays, [{ port: 30_080, targets: [{ reach: reach('a'), port: 8081 }] }]);
+    assert.deepEqual([ports, names, services[0]?.endpoints, services[0]?.change], [[], [], undefined, undefined]);
+    assert.match(services[0]?.problems[0]?.message ?? '', /^without a pod network only its node ports of TCP answer/);
+  });
+
+  test('a node port is chosen, UDP has no relay, and one that another program has is told', () => {
+    const ports = [{ port: 80 }, { port: 53, protocol: 'UDP' }];
+    const { relays, services } = plan([service('web', { type: 'NodePort', ports })], [], withoutNetwork);
+    assert.equal(relays.length, 1);
+    assert.ok((relays[0]?.port ?? 0) >= 30_000);
+    assert.deepEqual(Object.keys(services[0]?.change ?? {}), ['ports']);
+    const taken = plan([nodePort], [launcher('a')], { ...withoutNetwork, isPortTaken: () => true });
+    assert.deepEqual(taken.relays, []);
+    assert.deepEqual(
+      taken.services[0]?.problems.map(({ reason }) => reason),
+      ['NoPodNetwork', 'NodePortUnavailable'],
+    );
+  });
+
+  test('other types are told what would be published', () => {
+    const { relays, services } = plan([service('web')], [launcher('a')], withoutNetwork);
+    assert.deepEqual(relays, []);
+    assert.match(services[0]?.problems[0]?.message ?? '', /nothing of it is published; with type NodePort/);
+  });
+});
+
 describe('EndpointSlices of a Service', () => {
   const slicesOf = (spec: Service['spec'], pods: readonly Pod[]) =>
     plan([service('web', spec)], pods).services[0]?.endpoints?.slices ?? [];

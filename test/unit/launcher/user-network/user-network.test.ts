@@ -59,7 +59,7 @@ test('ports that a VMI lists are published once, and told', async () => {
   await Promise.all([network.started(vmi), network.publish(vmi)]);
   await network.publish(vmi);
   assert.deepEqual(qemu.forwards, published());
-  assert.equal(qemu.lines.length, 2);
+  assert.deepEqual([qemu.lines.length, qemu.looks], [2, 1]);
   assert.deepEqual(events, [
     {
       reason: 'PortsPublished',
@@ -146,11 +146,15 @@ test('a port on which nothing listens, a guest that does not answer and one that
 test('a caller that goes leaves nothing open', async () => {
   qemu.guest.set(23, 'silent');
   const gone = new AbortController();
-  const asked = networkWith().connect(23, gone.signal);
+  const asking = networkWith();
+  const asked = asking.connect(23, gone.signal);
   await eventually(() => assert.equal(qemu.forwards.length, 1));
+  // What is published meanwhile leaves it alone.
+  await asking.publish(vmi);
+  assert.equal(qemu.forwards.length, 3);
   gone.abort(new Error('gone'));
   await assert.rejects(asked, /gone/);
-  assert.deepEqual(qemu.forwards, []);
+  assert.deepEqual(qemu.forwards, published());
 });
 
 async function withServer(work: (ask: (line: string) => Promise<Socket>) => Promise<void>): Promise<void> {
