@@ -16,6 +16,8 @@ const node = {
   curl: { for: 'disks from addresses', has: ['curl'] },
   'xz-utils': { for: 'disks that are packed', has: ['xz'] },
   ovmf: { for: 'EFI firmware', has: ['/usr/share/OVMF'] },
+  swtpm: { for: 'TPMs of guests', has: ['swtpm'] },
+  'swtpm-tools': { for: 'TPMs of guests', has: ['swtpm_setup'] },
   cpio: { for: 'building the demo guest', has: ['cpio'] },
   genisoimage: { for: 'cloud-init disks', has: ['genisoimage'] },
   iproute2: { for: 'network of pods', has: ['ip'] },

@@ -14,6 +14,7 @@ export * from './guest-ports.ts';
 export type { HostFacts, NumaCell } from './host-facts.ts';
 export * from './hot-plug.ts';
 export { fillHyperv, hypervNeeds } from './hyperv.ts';
+export * from './kept-state.ts';
 export * from './keys.ts';
 export * from './kubernetes.ts';
 export * from './label-query.ts';

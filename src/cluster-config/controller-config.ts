@@ -43,6 +43,8 @@ export interface ControllerConfig extends LiveUpdateSettings {
   /** Namespaces in which each guest gets a limit of its CPUs. */
   readonly cpuLimitedNamespaces: LabelSelector | undefined;
   readonly defaultRuntimeClass: string;
+  /** Of claims that keep TPMs and EFI variables; empty: the cluster's default. */
+  readonly vmStateStorageClass: string;
   readonly launcherPods: LauncherPodSettings;
   /** User the launcher runs as: 107, or 0 with the gate Root. */
   readonly runtimeUser: number;
@@ -82,7 +84,7 @@ export interface ControllerConfigBase {
   readonly architecture: string;
 }
 
-const notBuilt = ['changedBlockTrackingLabelSelectors', 'vmStateStorageClass'] as const;
+const notBuilt = ['changedBlockTrackingLabelSelectors'] as const;
 
 /** Upstream's (pkg/virt-config/virt-config.go). */
 const defaultRateLimit: RateLimitSettings = { qps: 200, burst: 400 };
@@ -160,6 +162,7 @@ function toConfig(given: unknown, base: ControllerConfigBase, architecture: stri
     overheadRatio: number('additionalGuestMemoryOverheadRatio', 1),
     cpuLimitedNamespaces: readLabelSelector(at('autoCPULimitNamespaceLabelSelector') ?? undefined),
     defaultRuntimeClass: text('defaultRuntimeClass', ''),
+    vmStateStorageClass: text('vmStateStorageClass', ''),
     launcherPods: readLauncherPodSettings(given, gates),
     ...readLiveUpdate(given),
     runtimeUser: gates.Root ? 0 : base.runtimeUser,

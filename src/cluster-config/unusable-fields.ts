@@ -52,6 +52,7 @@ const checks: Readonly<Record<string, Check>> = {
   cpuModel: text,
   evictionStrategy: text,
   defaultRuntimeClass: text,
+  vmStateStorageClass: text,
   additionalGuestMemoryOverheadRatio: quantity,
   vmRolloutStrategy: oneOf('LiveUpdate', 'Stage'),
   'instancetype.referencePolicy': oneOf('reference', 'expand', 'expandAll'),

@@ -27,6 +27,7 @@ import { DataVolumes } from './data-volumes/index.ts';
 import { DisruptionBudgets } from './disruption-budget/index.ts';
 import { EvacuationController, evacuationRules } from './evacuation/index.ts';
 import { errorAnswer, explain } from './explain/index.ts';
+import { keptStateIndexes } from './kept-state/index.ts';
 import { addObjectMetrics, ControllerMeters, type QueueName } from './metrics/index.ts';
 import { MigrationController, type MigrationRetries, migrationRules } from './migration/index.ts';
 import { NodeController, nodeRules } from './node/index.ts';
@@ -374,7 +375,10 @@ function makeInformers(deps: Required<ControllerDeps>) {
       shared,
     ),
     migrations: new Informer<VirtualMachineInstanceMigration>({ type: resources.migrations }, shared),
-    claims: new Informer<PersistentVolumeClaim>({ type: resources.persistentVolumeClaims }, shared),
+    claims: new Informer<PersistentVolumeClaim>(
+      { type: resources.persistentVolumeClaims, indexes: keptStateIndexes },
+      shared,
+    ),
     pods: new Informer<Pod>(
       {
         type: resources.pods,

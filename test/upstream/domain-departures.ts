@@ -190,11 +190,6 @@ const later = 'needs more than a document';
 export const refusedByUs: Readonly<Record<string, { readonly message: RegExp; readonly why: string }>> = {
   'architecture arm64': { message: /spec.architecture arm64/, why: 'only amd64 guests run here' },
   'architecture s390x': { message: /spec.architecture s390x/, why: 'only amd64 guests run here' },
-  'firmware.bootloader.efi.persistent': {
-    message: /efi.persistent/,
-    why: `${later}: a claim that keeps the variables`,
-  },
-  'devices.tpm.persistent': { message: /tpm.persistent/, why: `${later}: a claim that keeps its state` },
   'launchSecurity.sev': { message: /launchSecurity/, why: `${later}: firmware and processor` },
   'launchSecurity.snp': { message: /launchSecurity/, why: `${later}: firmware and processor` },
   'launchSecurity.tdx': { message: /launchSecurity/, why: `${later}: firmware and processor` },

@@ -82,7 +82,8 @@ function rendered({ name, vmi, configuration, claims }: LauncherPodCase): Render
   if (reading.kind !== 'usable') return { name, error: reading.problem };
   try {
     const byName = new Map(claims.map((claim) => [claim.metadata.name, claim]));
-    return { name, pod: renderLauncherPod(vmi, reading.config, 'salt', byName) };
+    const kept = claims.find(({ metadata }) => metadata.labels?.['persistent-state-for'] === vmi.metadata.name);
+    return { name, pod: renderLauncherPod(vmi, reading.config, 'salt', byName, kept?.metadata.name) };
   } catch (error) {
     return { name, error: String(error) };
   }

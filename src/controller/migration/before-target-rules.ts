@@ -3,6 +3,7 @@ import { motionRules } from './attachment-rules.ts';
 import { inPhaseMs, isPending, limitAnnotation, limitMs, utilityVolumesOf } from './facts.ts';
 import { failsWithPod } from './failure-rules.ts';
 import { does, type Facts, fails, type MigrationPlan, type MigrationRule, utilityCondition, waits } from './plan.ts';
+import { stateClaimForTarget } from './state-rules.ts';
 
 const recheckMs = 60_000;
 const otherPodsMs = 5_000;
@@ -118,6 +119,7 @@ const waitingRules: readonly MigrationRule[] = [
     when: (facts) => isPendingWithout(facts) && !facts.isTurn,
     plan: () => waits(turnMs),
   },
+  stateClaimForTarget,
   {
     name: 'target-cannot-be-made',
     why: 'No target pod can be made from this VMI, its node and the configuration: the migration has failed.',

@@ -24,6 +24,7 @@ import {
   runPlan,
   stepErrorOf,
 } from '../../reconcile/index.ts';
+import { claimsByMigration, keptStateIndexes } from '../kept-state/index.ts';
 import {
   type AttachmentPods,
   attachmentPodName,
@@ -59,7 +60,8 @@ interface Reservation {
 
 export interface MigrationControllerDeps extends Omit<ObserveDeps, 'client' | 'claims' | 'lastRuleOf' | 'retries'> {
   readonly client: KubeClient;
-  readonly claims: { get(key: Key): PersistentVolumeClaim | undefined };
+  /** With `keptStateIndexes`. */
+  readonly claims: Informer<PersistentVolumeClaim>;
   readonly pods: Informer<Pod>;
   /** The one of the VMI controller: what one of them makes the other believes. */
   readonly launchers: LauncherPods;
@@ -91,12 +93,16 @@ export class MigrationController implements Component {
 
   /** The informers have to be synced. */
   async start(): Promise<void> {
-    const { migrations, vmis, pods } = this.#deps;
+    const { migrations, vmis, pods, claims } = this.#deps;
+    const wakeOfClaim = (claim: PersistentVolumeClaim) => {
+      for (const key of keptStateIndexes[claimsByMigration](claim)) this.reconciler.wake(key);
+    };
     const wakeOfPod = (pod: Pod) => this.#wakeOfPod(pod);
     this.#subscriptions.push(
       migrations.onChange((key) => this.#changed(key)),
       vmis.onChange((key) => this.#wakeOfVmi(key)),
       pods.addHandlers({ added: wakeOfPod, updated: (_, pod) => wakeOfPod(pod), deleted: wakeOfPod }),
+      claims.addHandlers({ added: wakeOfClaim, updated: wakeOfClaim, deleted: wakeOfClaim }),
     );
     this.wakeAll();
   }
@@ -210,11 +216,12 @@ export class MigrationController implements Component {
 
 function renderersOf({ launchers, attachmentPods: { salt } }: MigrationControllerDeps): Renderers {
   return {
-    target: ({ migration, uid, nodeLabels, config, claims }, vmi, sourcePod) => {
+    target: ({ migration, uid, nodeLabels, config, claims, keptState }, vmi, sourcePod) => {
       const { addedNodeSelector = {} } = migration.spec;
       const podName = launchers.targetName(vmi, uid);
       const job = { name: migration.metadata.name, uid, addedNodeSelector };
-      return renderTargetPod(vmi, config, { podName, migration: job, sourcePod, nodeLabels, claims });
+      const stateClaim = keptState.target?.metadata.name;
+      return renderTargetPod(vmi, config, { podName, migration: job, sourcePod, nodeLabels, claims, stateClaim });
     },
     attachment: ({ migration, uid, plugged, config }, vmi, target) => {
       const others = plugged.attachments.map(({ pod }) => pod);

@@ -4,6 +4,7 @@ import { isDeleted, ownState, phaseOf, targetPod } from './facts.ts';
 import { deletionOf, mayHoldGuest } from './failure-rules.ts';
 import { does, type Facts, failedCondition, type MigrationRule, waits } from './plan.ts';
 import { retryRules } from './retry-rules.ts';
+import { stateClaimLeft } from './state-rules.ts';
 
 /** The target's agent tidies up first: it lets go of mounts and network of the pod. By then it has, or is dead. */
 const tidyingMs = 60_000;
@@ -12,6 +13,7 @@ const goneMs = 5_000;
 
 /** What is left to do for a migration that is over. */
 export const endedRules: readonly MigrationRule[] = [
+  stateClaimLeft(isTidying),
   {
     name: 'over-without-vmi',
     why: 'The migration is over and its VMI does not exist any more: the migration is deleted.',

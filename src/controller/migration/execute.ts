@@ -18,6 +18,7 @@ import { createAttachmentPod, deleteAttachments } from './attachment-steps.ts';
 import { targetAttachment } from './plugged.ts';
 import { effectiveOptions } from './policies.ts';
 import { tryAgain } from './retry-step.ts';
+import { createStateClaim, deleteStateClaim, handStateOver } from './state-steps.ts';
 import type { ExecuteContext, MigrationStepArgs } from './steps.ts';
 
 /** Of a step that found the VMI changed: nothing was done, and the decision is to be taken again. */
@@ -36,6 +37,9 @@ const stale = failed(staleCode, 'the VMI has changed since it was observed');
 export const executors: Executors<MigrationStepArgs, ExecuteContext> = {
   setRuntimeUser,
   createTargetPod,
+  createStateClaim,
+  handStateOver,
+  deleteStateClaim,
   createAttachmentPod,
   deleteAttachments,
   deleteTargetPod,

@@ -4,6 +4,7 @@ import { hasAgentsPhase, hasTargetPhase, isDeleted, lastWordsOf, ownState, phase
 import { abortRequested, type Facts, fails, type MigrationPlan, type MigrationRule, waits } from './plan.ts';
 import { isRefusedByAgent } from './retry.ts';
 import { loses } from './retry-rules.ts';
+import { stateArrived } from './state-rules.ts';
 import type { MigrationStep } from './steps.ts';
 
 /** The target pod goes, too. */
@@ -55,6 +56,7 @@ const isAbortNoted = ({ migration }: Facts) =>
  * words at the beginning of each message.
  */
 export const failureRules: readonly MigrationRule[] = [
+  stateArrived,
   {
     name: 'vmi-missing',
     why: 'The VMI that shall move does not exist any more: the migration has failed and is deleted.',

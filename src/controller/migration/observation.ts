@@ -60,6 +60,13 @@ export interface MigrationFacts {
   /** The claims of its volumes that are there, by name. */
   readonly claims: ReadonlyMap<string, PersistentVolumeClaim>;
   readonly target: Target;
+  /** Claims on which its TPM and EFI variables are kept; none of those that are being deleted. */
+  readonly keptState: {
+    /** The guest's own. */
+    readonly sources: readonly PersistentVolumeClaim[];
+    /** Made for this migration, and not the guest's yet. */
+    readonly target: PersistentVolumeClaim | undefined;
+  };
   readonly plugged: PluggedVolumes;
   /** Pods that say they are the target, and are not. */
   readonly leftovers: readonly Pod[];

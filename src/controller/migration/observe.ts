@@ -1,6 +1,7 @@
 import {
   isFinalMigration,
   type Key,
+  keyOf,
   labelQuery,
   labels,
   type PersistentVolumeClaim,
@@ -11,8 +12,9 @@ import {
 } from '../../api/index.ts';
 import { type Clock, errorMessage } from '../../base/index.ts';
 import type { ControllerConfig } from '../../cluster-config/index.ts';
-import { getIfThere, isKubeError, type KubeClient } from '../../kube/index.ts';
+import { getIfThere, type Informer, isKubeError, type KubeClient } from '../../kube/index.ts';
 import type { ReadYourWrites } from '../../reconcile/index.ts';
+import { claimsByMigration, claimsByVm } from '../kept-state/index.ts';
 import { type AttachmentPods, type LauncherPods, podFacts, usedClaimOf, volumesOf } from '../pod/index.ts';
 import { hasTargetPhase } from './facts.ts';
 import type { MigrationObservation, MigrationRetries, PluggedVolumes, Target } from './observation.ts';
@@ -29,7 +31,8 @@ export interface ObserveDeps extends Pick<QueueDeps, 'lastRuleOf'> {
   readonly vmis: ReadYourWrites<VirtualMachineInstance>;
   readonly ownPods: ReadYourWrites<Pod>;
   readonly nodes: { get(key: Key): { readonly metadata: { readonly labels?: Record<string, string> } } | undefined };
-  readonly claims: { get(key: Key): PersistentVolumeClaim | undefined };
+  /** With `keptStateIndexes`. */
+  readonly claims: Pick<Informer<PersistentVolumeClaim>, 'get' | 'byIndex'>;
   readonly launchers: LauncherPods;
   readonly config: () => ControllerConfig;
   readonly retries: MigrationRetries;
@@ -78,6 +81,7 @@ async function observe(
     nodeLabels: nodes.get(vmi?.status?.nodeName ?? '')?.metadata.labels ?? {},
     claims,
     target,
+    keptState: keptStateOf(migration, deps),
     plugged: vmi
       ? pluggedVolumes(
           vmi,
@@ -143,6 +147,16 @@ function claimsOf(vmi: VirtualMachineInstance, { claims }: ObserveDeps): Readonl
     return claim ? [[name, claim] as const] : [];
   });
   return new Map(found);
+}
+
+function keptStateOf(migration: VirtualMachineInstanceMigration, { claims }: ObserveDeps) {
+  const living = (index: string, key: Key) =>
+    claims.byIndex(index, key).filter(({ metadata }) => !metadata.deletionTimestamp);
+  const [target] = living(claimsByMigration, keyOf(migration));
+  const sources = living(claimsByVm, vmiKeyOf(migration)).filter(
+    ({ metadata }) => metadata.uid !== target?.metadata.uid,
+  );
+  return { sources, target };
 }
 
 /** Key of the VMI that a migration moves. */

@@ -1,4 +1,9 @@
-import type { Pod, VirtualMachineInstance, VirtualMachineInstanceMigration } from '../../api/index.ts';
+import type {
+  PersistentVolumeClaim,
+  Pod,
+  VirtualMachineInstance,
+  VirtualMachineInstanceMigration,
+} from '../../api/index.ts';
 import type { KubeClient } from '../../kube/index.ts';
 import type { ObjectEvent, ReadYourWrites, Step, StepContext } from '../../reconcile/index.ts';
 import type { AttachmentPods, LauncherPods } from '../pod/index.ts';
@@ -9,6 +14,11 @@ export interface MigrationStepArgs {
   /** The launcher on the target runs as this user from now on. */
   setRuntimeUser: { readonly user: number };
   createTargetPod: { readonly pod: Pod; readonly leftovers: readonly Pod[] };
+  /** On which the TPM and the EFI variables are kept on the target. */
+  createStateClaim: object;
+  /** The target's claim is the VM's, and `sources` are no more. */
+  handStateOver: { readonly claim: PersistentVolumeClaim; readonly sources: readonly PersistentVolumeClaim[] };
+  deleteStateClaim: { readonly claim: PersistentVolumeClaim };
   createAttachmentPod: { readonly pod: Pod };
   deleteAttachments: { readonly pods: readonly Pod[] };
   deleteTargetPod: { readonly pod: Pod; readonly why: string };

@@ -14,21 +14,22 @@ import { type ClaimsByName, renderStorage } from './volumes.ts';
 
 /**
  * The launcher pod of a VMI (upstream: pkg/virt-controller/services/template.go; what one node needs). A pure function: the same VMI and salt
- * give the same pod, name included, so that creating it twice cannot make two. `claims`: those of its volumes that are there. Throws
- * PodRenderError.
+ * give the same pod, name included, so that creating it twice cannot make two. `claims`: those of its volumes that are there; `stateClaim`: what keeps
+ * its TPM and EFI variables. Throws PodRenderError.
  */
 export function renderLauncherPod(
   given: VirtualMachineInstance,
   config: ControllerConfig,
   salt: string,
   claims: ClaimsByName = new Map(),
+  stateClaim?: string,
 ): Pod {
   const vmi = { ...given, spec: withoutNulls(given.spec) };
-  refuseUnkept(vmi);
+  refuseTracked(vmi);
   const { namespace = 'default', name, uid = '' } = vmi.metadata;
   const { generateName, podName } = podNames(name, uid, salt);
   const nonRoot = (vmi.status?.runtimeUser ?? 0) !== 0;
-  const storage = renderStorage(vmi, config, claims);
+  const storage = renderStorage(vmi, config, claims, stateClaim);
   const disks = diskContainers(vmi, config);
   const resources = renderResources(vmi, config);
   const hooks = hookSidecars(vmi, config);
@@ -76,18 +77,12 @@ export function renderLauncherPod(
   };
 }
 
-/** Without a claim for it what is to be kept would be gone with the pod. */
-function refuseUnkept({ spec }: VirtualMachineInstance): void {
-  const { devices, firmware } = spec.domain;
-  const tracked = devices?.disks?.find(({ changedBlockTracking }) => changedBlockTracking);
-  const field = devices?.tpm?.persistent
-    ? 'devices.tpm.persistent'
-    : firmware?.bootloader?.efi?.persistent
-      ? 'firmware.bootloader.efi.persistent'
-      : tracked && `devices.disks[${tracked.name}].changedBlockTracking`;
-  if (!field) return;
-  const problem = `spec.domain.${field}: this controller makes no claim for what is to be kept yet: remove it`;
-  throw new PodRenderError('UNSUPPORTED', problem);
+/** Nothing here would track them. */
+function refuseTracked({ spec }: VirtualMachineInstance): void {
+  const tracked = spec.domain.devices?.disks?.find(({ changedBlockTracking }) => changedBlockTracking);
+  if (!tracked) return;
+  const field = `spec.domain.devices.disks[${tracked.name}].changedBlockTracking`;
+  throw new PodRenderError('UNSUPPORTED', `${field}: this controller has changes of no disk tracked yet: remove it`);
 }
 
 function securityContext(nonRoot: boolean, { launcherPods, launcherGroup }: ControllerConfig) {

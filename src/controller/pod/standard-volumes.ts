@@ -26,6 +26,9 @@ const reserved = new Set([
   'launcher-volume',
   'hook-sidecar-sockets',
   'network-info-annotation',
+  'vm-state',
+  'private-libvirt',
+  'private-libvirt-qemu',
 ]);
 
 export function addStandardVolumes(storage: PodStorage, { spec }: VirtualMachineInstance): void {

@@ -18,6 +18,8 @@ export interface TargetOf {
   /** Labels of the node that the guest is on. */
   readonly nodeLabels: Labels;
   readonly claims: ClaimsByName;
+  /** What keeps its TPM and EFI variables on the target. */
+  readonly stateClaim?: string | undefined;
 }
 
 const hostModel = 'host-model-cpu.node.kubevirt.io/';
@@ -31,8 +33,8 @@ const vendor = 'cpu-vendor.node.kubevirt.io/';
  * one, on another node, with the very images of the source and a CPU that the guest can go on with. Pure. Throws PodRenderError.
  */
 export function renderTargetPod(vmi: VirtualMachineInstance, config: ControllerConfig, target: TargetOf): Pod {
-  const { podName, migration, sourcePod, claims } = target;
-  const pod = renderLauncherPod(withoutPlugged(vmi, sourcePod), config, '', claims);
+  const { podName, migration, sourcePod, claims, stateClaim } = target;
+  const pod = renderLauncherPod(withoutPlugged(vmi, sourcePod), config, '', claims, stateClaim);
   const { [labels.nodeName]: _source, [labels.migrationTargetNodeName]: _target, ...own } = pod.metadata.labels ?? {};
   const level = selinuxLevel(vmi, config);
   const ownOptions = pod.spec.securityContext?.seLinuxOptions;

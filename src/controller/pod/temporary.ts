@@ -15,8 +15,9 @@ export function renderTemporaryPod(
   config: ControllerConfig,
   salt: string,
   claims: ClaimsByName,
+  stateClaim?: string,
 ): Pod {
-  const launcher = renderLauncherPod(vmi, config, salt, claims);
+  const launcher = renderLauncherPod(vmi, config, salt, claims, stateClaim);
   const { readinessGates, initContainers, containers, ...spec } = launcher.spec;
   const { name, uid = '' } = vmi.metadata;
   return {

@@ -12,6 +12,7 @@ import type { ControllerConfig } from '../../cluster-config/index.ts';
 import { addAccessCredentials, addConfigVolume } from './config-volumes.ts';
 import { binaryVolume } from './disk-containers.ts';
 import { PodRenderError } from './errors.ts';
+import { addKeptState } from './kept-state-volume.ts';
 import { hasNetworkInfo, networkInfoMount, networkInfoVolume } from './network-info.ts';
 import { addStandardVolumes, kernelBootVolume, privateDir, refuseReservedName } from './standard-volumes.ts';
 import { addEmptyDir, addMounted, type PodStorage } from './storage.ts';
@@ -19,8 +20,13 @@ import { addEmptyDir, addMounted, type PodStorage } from './storage.ts';
 /** Those that are there, by name. */
 export type ClaimsByName = ReadonlyMap<string, PersistentVolumeClaim>;
 
-/** Volumes of the pod and how `compute` sees them. Throws PodRenderError. */
-export function renderStorage(vmi: VirtualMachineInstance, config: ControllerConfig, claims: ClaimsByName): PodStorage {
+/** Volumes of the pod and how `compute` sees them. `stateClaim`: what keeps a TPM and EFI variables. Throws PodRenderError. */
+export function renderStorage(
+  vmi: VirtualMachineInstance,
+  config: ControllerConfig,
+  claims: ClaimsByName,
+  stateClaim: string | undefined,
+): PodStorage {
   const { imageVolume } = config;
   const storage: PodStorage = { volumes: [], mounts: [], devices: [], sharedPaths: [] };
   addStandardVolumes(storage, vmi);
@@ -37,6 +43,7 @@ export function renderStorage(vmi: VirtualMachineInstance, config: ControllerCon
     storage.mounts.push(networkInfoMount);
   }
   addHugePages(storage, vmi);
+  addKeptState(storage, vmi, stateClaim);
   return storage;
 }
 

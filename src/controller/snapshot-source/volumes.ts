@@ -1,4 +1,10 @@
-import type { Key, PersistentVolumeClaim, VirtualMachine, VirtualMachineSnapshotContent } from '../../api/index.ts';
+import {
+  keepsState as domainKeepsState,
+  type Key,
+  type PersistentVolumeClaim,
+  type VirtualMachine,
+  type VirtualMachineSnapshotContent,
+} from '../../api/index.ts';
 import { isRecord, listOf, memberAt } from '../../base/index.ts';
 import type { ClaimFilling } from '../data-volumes/index.ts';
 import type { FoundClass, SnapshotClasses } from './classes.ts';
@@ -39,10 +45,7 @@ export function leftOutOf({ spec }: VirtualMachineSnapshotContent): string[] {
 
 /** Persistent TPM or EFI: their claim is none of its volumes. */
 export function keepsState({ spec }: Pick<VirtualMachine, 'spec'>): boolean {
-  const domain = memberAt(spec, 'template', 'spec', 'domain');
-  const tpm = memberAt(domain, 'devices', 'tpm', 'persistent');
-  const efi = memberAt(domain, 'firmware', 'bootloader', 'efi', 'persistent');
-  return tpm === true || efi === true;
+  return domainKeepsState(memberAt(spec, 'template', 'spec', 'domain'));
 }
 
 export type VolumeSupport =

@@ -22,6 +22,7 @@ import {
   stepErrorOf,
 } from '../../reconcile/index.ts';
 import type { DataVolumes } from '../data-volumes/index.ts';
+import { claimsByVm, keptStateIndexes } from '../kept-state/index.ts';
 import {
   AttachmentPods,
   attachmentPodName,
@@ -35,7 +36,7 @@ import {
 import { controllerBackoff, recordEventOn, stepDeadlineMs } from '../reconciling.ts';
 import { decideVmi, type Renderers, type VmiDecision } from './decide.ts';
 import { executors, goesOnAfter, staleCode } from './execute.ts';
-import type { VmiObservation } from './observation.ts';
+import type { VmiFacts, VmiObservation } from './observation.ts';
 import { observeVmi } from './observe.ts';
 import { writeStatus } from './status.ts';
 import { VsockCids } from './vsock-cids.ts';
@@ -95,7 +96,10 @@ export class VmiController implements Component {
     const wakeUsersOf = (claim: Key) => {
       for (const key of vmisOfClaim(claim)) this.reconciler.wake(key);
     };
-    const wakeUsers = (claim: PersistentVolumeClaim) => wakeUsersOf(keyOf(claim));
+    const wakeUsers = (claim: PersistentVolumeClaim) => {
+      wakeUsersOf(keyOf(claim));
+      for (const vm of keptStateIndexes[claimsByVm](claim)) if (vmis.get(vm)) this.reconciler.wake(vm);
+    };
     const addOwner = (pod: Pod) => this.#wakeOwner(pod);
     this.#subscriptions.push(
       vmis.onChange((key) => this.reconciler.wake(key)),
@@ -142,8 +146,9 @@ export class VmiController implements Component {
     const attachmentPods = this.attachmentPods;
     const cids = this.#cids;
     const renderers: Renderers = {
-      render: ({ vmi, config, claims }) => renderLauncherPod(vmi, config, launchers.salt, claims),
-      renderTemporary: ({ vmi, config, claims }) => renderTemporaryPod(vmi, config, launchers.salt, claims),
+      render: (facts) => renderLauncherPod(facts.vmi, facts.config, launchers.salt, facts.claims, stateClaimOf(facts)),
+      renderTemporary: (facts) =>
+        renderTemporaryPod(facts.vmi, facts.config, launchers.salt, facts.claims, stateClaimOf(facts)),
       renderAttachment: ({ vmi, config, attachments }, launcher, claims) => {
         const others = attachments.map(({ pod }) => pod);
         const name = attachmentPodName(attachmentPods.salt, launcher, claims, others);
@@ -178,8 +183,8 @@ export class VmiController implements Component {
     const vmi = observation.kind === 'present' ? observation.vmi : undefined;
     const saw = (newer: VirtualMachineInstance) => vmi && vmis.saw(key, vmi, newer);
     const pods = { launchers: this.launchers, attachmentPods: this.attachmentPods, ownPods };
-    const { cpuLimitedNamespaces: limitedNamespaces } = this.#deps.config();
-    const context = { client, ...pods, vmi, saw, now, limitedNamespaces, signal };
+    const { cpuLimitedNamespaces: limitedNamespaces, vmStateStorageClass: stateClass } = this.#deps.config();
+    const context = { client, ...pods, vmi, saw, now, limitedNamespaces, stateClass, signal };
     const limits = { deadlineMs: () => stepDeadlineMs, errorOf: stepErrorOf, goesOnAfter, clock };
     return runPlan(steps, context, { executors, ...limits });
   }
@@ -192,6 +197,8 @@ export class VmiController implements Component {
     return true;
   }
 }
+
+const stateClaimOf = ({ keptState }: VmiFacts) => ('claim' in keptState ? keptState.claim.metadata.name : undefined);
 
 /** In few words for people; keys are names of log fields, too. */
 function seenOf(observation: VmiObservation): ExplainFacts {

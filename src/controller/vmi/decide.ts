@@ -9,6 +9,7 @@ import {
 import { errorCode, errorMessage } from '../../base/index.ts';
 import { type Decided, decideBy, longerPause, type ObjectEvent, ruleTable } from '../../reconcile/index.ts';
 import type { FillingState } from '../data-volumes/index.ts';
+import type { KeptState } from '../kept-state/index.ts';
 import { changedNetworks, networkInfoAnnotation, podFacts } from '../pod/index.ts';
 import { once, unclearPauses } from '../reconciling.ts';
 import { metadataChanges } from '../synced-metadata.ts';
@@ -119,6 +120,24 @@ const presentRules = ruleTable<Facts, VmiPlan>(
         steps: [],
         ...(hasFilling(facts, 'unread') && { requeueAfterMs: longerPause(facts, 'data-not-whole', unclearPauses) }),
       }),
+    },
+    {
+      name: 'state-claim-missing',
+      why: 'The TPM or the EFI variables of the guest are to be kept: the claim for them is made before there is a pod.',
+      when: (facts) => wantsPod(facts) && facts.keptState.kind === 'missing',
+      plan: () => ({ steps: [{ step: 'createStateClaim' }] }),
+    },
+    {
+      name: 'state-claim-unusable',
+      why: 'The claim on which the TPM or the EFI variables of the guest are kept cannot be used: no guest starts without what it kept.',
+      when: (facts) => wantsPod(facts) && facts.keptState.kind === 'unusable',
+      plan: ({ vmi, keptState }) => cannotStart(vmi, whyOf(keptState), 'FailedBackendStorageProbe'),
+    },
+    {
+      name: 'state-claim-unbound',
+      why: 'The claim on which the TPM or the EFI variables of the guest are kept has no volume yet: it is waited for.',
+      when: (facts) => wantsPod(facts) && facts.keptState.kind === 'waits',
+      plan: ({ keptState }) => ({ steps: [], problem: whyOf(keptState), problemReason: 'BackendStorageNotReady' }),
     },
     {
       name: 'consumer-awaited',
@@ -275,6 +294,8 @@ function untilShown(facts: VmiFacts & Pick<PresentVmi, 'otherPods' | 'lastRule'>
 function wantsPod({ vmi, pod }: VmiFacts): boolean {
   return !pod && isUnprocessed(vmi);
 }
+
+const whyOf = (state: KeptState) => ('why' in state ? state.why : '');
 
 const hasFilling = ({ fillings }: VmiFacts, ...states: FillingState[]) =>
   fillings.some(({ state }) => states.includes(state));

@@ -10,6 +10,7 @@ import type {
   StepContext,
   StepPart,
 } from '../../reconcile/index.ts';
+import { createStateClaim } from '../kept-state/index.ts';
 import type { AttachmentPods, LauncherPods } from '../pod/index.ts';
 import { withNeededLimits } from '../quota/index.ts';
 import type { VmiStepArgs } from './steps.ts';
@@ -26,6 +27,8 @@ export interface ExecuteContext extends StepContext {
   readonly now: Date;
   /** Namespaces in which each guest gets a limit of its CPUs. */
   readonly limitedNamespaces: LabelSelector | undefined;
+  /** Of claims that keep TPMs and EFI variables; empty: the cluster's default. */
+  readonly stateClass: string;
 }
 
 /** Of a step that found the VMI changed: nothing was done, and the decision is to be taken again. */
@@ -35,6 +38,7 @@ export const staleCode = 'STALE';
 export const failureReasons: Readonly<Record<string, string>> = {
   CREATE_FAILED: 'FailedCreate',
   DELETE_FAILED: 'FailedDelete',
+  STATE_CLAIM_FAILED: 'FailedBackendStorageCreate',
 };
 
 const done: Outcome = { kind: 'done' };
@@ -47,6 +51,7 @@ export function goesOnAfter(step: keyof VmiStepArgs): boolean {
 
 export const executors: Executors<VmiStepArgs, ExecuteContext> = {
   createPod,
+  createStateClaim: keepState,
   deletePods,
   deleteOrphans,
   setPodCondition,
@@ -86,6 +91,20 @@ async function createPod(
   const message = `Created virtual machine pod ${pod.metadata.name}`;
   const event: ObjectEvent = { type: 'Normal', reason: 'SuccessfulCreate', message };
   return { kind: 'done', ...before, events: [...before.events, event] };
+}
+
+async function keepState(_: Step<VmiStepArgs, 'createStateClaim'>, context: ExecuteContext): Promise<Outcome> {
+  const { vmi, client, stateClass: storageClass, signal } = context;
+  if (!vmi) return stale;
+  try {
+    const { claim, isNew } = await createStateClaim(vmi, { kind: 'vm' }, { client, storageClass, signal });
+    if (!isNew) return done;
+    const message = `Created claim ${claim.metadata.name} for the state of the virtual machine`;
+    return { kind: 'done', events: [{ type: 'Normal', reason: 'SuccessfulCreate', message }] };
+  } catch (error) {
+    if (signal.aborted) throw error;
+    return failed('STATE_CLAIM_FAILED', `Error creating the claim for the state of the VM: ${errorMessage(error)}`);
+  }
 }
 
 /** One that stays is reported, and the VM starts: nothing of what it says is believed. */

@@ -2,6 +2,7 @@ import type { Pod, VirtualMachineInstance } from '../../api/index.ts';
 import type { ControllerConfig } from '../../cluster-config/index.ts';
 import type { Observed } from '../../reconcile/index.ts';
 import type { ClaimFilling } from '../data-volumes/index.ts';
+import type { KeptState } from '../kept-state/index.ts';
 import type { AttachmentPod, Claims } from '../pod/index.ts';
 
 /** A VMI and its pods; plain data. What is stored about the VMI follows from it, see project.ts. */
@@ -25,6 +26,8 @@ export interface VmiFacts {
   readonly fillings: readonly ClaimFilling[];
   /** The same of claims that are plugged in. */
   readonly pluggedFillings: readonly ClaimFilling[];
+  /** Its TPM and EFI variables, as far as they outlive it. */
+  readonly keptState: KeptState;
   /** A VirtualMachine that owns it is in the cache. */
   readonly hasOwnerVm: boolean;
   /** In hertz, of the TSC of a guest that needs to be told one and is not yet; 0: no node tells one. */

@@ -16,6 +16,7 @@ import type { ControllerConfig } from '../../cluster-config/index.ts';
 import { getIfThere, type Informer, isKubeError, type KubeClient } from '../../kube/index.ts';
 import type { ReadYourWrites } from '../../reconcile/index.ts';
 import type { ClaimFilling, DataVolumes } from '../data-volumes/index.ts';
+import { claimsByVm, observeKeptState } from '../kept-state/index.ts';
 import {
   type AttachmentPod,
   type AttachmentPods,
@@ -71,7 +72,8 @@ export interface ObserveDeps {
   /** The same with what was written and the cache does not show yet. */
   readonly ownPods: Pick<ReadYourWrites<Pod>, 'pending' | 'get'>;
   readonly launchers: LauncherPods;
-  readonly claims: { get(key: Key): PersistentVolumeClaim | undefined };
+  /** With `keptStateIndexes`. */
+  readonly claims: Pick<Informer<PersistentVolumeClaim>, 'get' | 'byIndex'>;
   readonly dataVolumes: Pick<DataVolumes, 'fillingOf'>;
   readonly attachmentPods: AttachmentPods;
   readonly config: () => ControllerConfig;
@@ -123,6 +125,11 @@ async function observe(key: Key, deps: ObserveDeps, signal: AbortSignal): Promis
     fillings: fillingsOf(atStart, claims, deps),
     pluggedFillings: fillingsOf(new Set([...claims.keys()].filter((name) => !atStart.has(name))), claims, deps),
     orphans,
+    keptState: await observeKeptState(vmi, {
+      client: deps.client,
+      claims: deps.claims.byIndex(claimsByVm, key),
+      signal,
+    }),
     otherPods: pod ? 'none' : await otherPodsOf(vmi, own, deps, signal),
     problem: isUnprocessed(vmi) && !vmi.metadata.deletionTimestamp ? vmiProblem(vmi) : undefined,
     tscFrequency: awaitsTscFrequency(vmi, config()) ? deps.tscFrequency() : undefined,

@@ -21,7 +21,7 @@ import { interfaceStatus } from './interface-status.ts';
 import { setMigrationRequired } from './migration-required.ts';
 import type { SyncFailure, VmiFacts } from './observation.ts';
 import { setResizeConditions } from './resize-conditions.ts';
-import { volumeStatus } from './volume-status.ts';
+import { volumeStatus, withKeptState } from './volume-status.ts';
 
 const outdatedImage = 'kubevirt.io/outdatedLauncherImage';
 /** Reasons of a waiting container that will not go away by waiting. */
@@ -58,7 +58,7 @@ export function projectVmi(seen: VmiFacts, options: ProjectOptions): VirtualMach
     if (vmi.spec.domain.devices?.autoattachVSOCK) status.VSOCKCID ??= options.vsockCid();
   }
   if (phase === 'Scheduled' || phase === 'Running') {
-    status.volumeStatus = volumeStatus(seen);
+    status.volumeStatus = withKeptState(volumeStatus(seen), seen);
     copyInterfaces(vmi, status, seen);
   }
   if (phase === 'Running') {

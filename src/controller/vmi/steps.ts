@@ -6,6 +6,8 @@ import type { EntryChanges } from '../synced-metadata.ts';
 export interface VmiStepArgs {
   /** `leftovers`: foreign pods, or of a controller that ended before it could record them; they go before. */
   createPod: { readonly pod: Pod; readonly leftovers: readonly Pod[] };
+  /** The claim on which its TPM and EFI variables are kept. */
+  createStateClaim: object;
   deletePods: { readonly pods: readonly Pod[] };
   /** Pods of which the VMI is no more, where no garbage collector comes by. */
   deleteOrphans: { readonly pods: readonly Pod[] };

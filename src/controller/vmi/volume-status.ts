@@ -1,5 +1,5 @@
 import type { PersistentVolumeClaim, PersistentVolumeClaimInfo, Pod, Volume, VolumeStatus } from '../../api/index.ts';
-import { isBeingDeleted, localStorage } from '../../api/index.ts';
+import { isBeingDeleted, keptState, localStorage } from '../../api/index.ts';
 import {
   claimNameOf,
   currentAttachment,
@@ -11,6 +11,7 @@ import {
   readyClaims,
   volumesOf,
 } from '../pod/index.ts';
+import type { VmiFacts } from './observation.ts';
 
 /** Upstream's share of a claim for its file system where no CDI says another (pkg/storage/types). */
 const defaultOverhead = '0.055';
@@ -34,6 +35,16 @@ export function volumeStatus(facts: HotplugFacts): VolumeStatus[] {
   const names = new Set(present.map(({ name }) => name));
   const leaving = [...old.values()].filter(({ name }) => !names.has(name)).flatMap((one) => leavingStatus(one, facts));
   return [...present, ...leaving].sort((a, b) => (a.name < b.name ? -1 : 1));
+}
+
+/** The claim that keeps its state is no volume of the VMI; upstream's tools look for it by this entry (UpdateVolumeStatus in pkg/storage/backend-storage). */
+export function withKeptState(volumes: readonly VolumeStatus[], { vmi, keptState: state }: VmiFacts): VolumeStatus[] {
+  if (!('claim' in state)) return [...volumes];
+  const { metadata, spec } = state.claim;
+  const name = keptState.volumeStatus;
+  const old = vmi.status?.volumeStatus?.find((status) => status.name === name) ?? { name, target: '' };
+  const info = { claimName: metadata.name, ...(spec.accessModes && { accessModes: spec.accessModes }) };
+  return [...volumes, { ...old, persistentVolumeClaimInfo: info }].sort((a, b) => (a.name < b.name ? -1 : 1));
 }
 
 /** By it the agent knows where the guest's memory goes. */

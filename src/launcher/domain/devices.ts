@@ -1,4 +1,4 @@
-import { type VirtualMachineInstance, vhostmdChannel } from '../../api/index.ts';
+import { keepsTpm, type VirtualMachineInstance, vhostmdChannel } from '../../api/index.ts';
 import type { ConverterContext } from './context.ts';
 import { type CpuShape, cpuShape } from './cpu.ts';
 import { type DiskPlan, diskElement, diskSettings, planDisks } from './disk-devices.ts';
@@ -190,7 +190,10 @@ function watchdogElements(vmi: VirtualMachineInstance): XmlContent {
 function tpmElements(vmi: VirtualMachineInstance): XmlContent {
   const tpm = vmi.spec.domain.devices?.tpm;
   if (!tpm || tpm.enabled === false) return {};
-  return { tpm: { '@model': 'tpm-tis', backend: { '@type': 'emulator', '@version': '2.0' } } };
+  const backend = { '@type': 'emulator', '@version': '2.0' };
+  // Each as upstream has it: a guest that finds another device in its place takes it for another TPM.
+  if (!keepsTpm(vmi.spec.domain)) return { tpm: { '@model': 'tpm-tis', backend } };
+  return { tpm: { '@model': 'tpm-crb', backend: { ...backend, '@persistent_state': 'yes' } } };
 }
 
 function soundElements(vmi: VirtualMachineInstance): XmlContent {

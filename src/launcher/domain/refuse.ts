@@ -12,12 +12,6 @@ const refusals: readonly Refusal[] = [
     'remove it, or use a node of upstream KubeVirt',
   ],
   [
-    'spec.domain.firmware.bootloader.efi.persistent',
-    (vmi) => vmi.spec.domain.firmware?.bootloader?.efi?.persistent,
-    'remove it; the variables then live as long as the VMI',
-  ],
-  ['spec.domain.devices.tpm.persistent', (vmi) => vmi.spec.domain.devices?.tpm?.persistent, 'remove persistent'],
-  [
     'annotation hooks.kubevirt.io/hookSidecars',
     (vmi) => vmi.metadata.annotations?.['hooks.kubevirt.io/hookSidecars'],
     'remove the hook sidecars',

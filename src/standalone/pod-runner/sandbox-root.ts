@@ -43,12 +43,13 @@ mount -n -a -T mounts || die 'cannot mount what every pod has: the node needs th
 ${fileLines(plan.kvm === 'works')}
 ${plan.network ? `${networkFileLines}\n` : ''}${programs.map((program) => mountLines({ source: program, target: program, readOnly: true, type: 'any' })).join('\n')}
 ${[...plan.mounts.map(mountLines), ...(plan.devices ?? []).map(deviceLines)].join('\n')}
+[ ! -d ${tpmAuthority} ] || chown --reference=${tpmAuthority} root${tpmAuthority}
 ${pivotLines(plan.mounts.filter(({ followsHost }) => followsHost).map(({ target }) => target))}`;
 }
 
 const emptyDirs = [
   ...['/etc/ssl', '/etc/libvirt', '/root', '/run', '/tmp', '/dev', '/proc', '/sys', '/.host', '/usr', '/var/tmp'],
-  ...['/var/lib/libvirt', '/var/log/libvirt', '/var/cache/libvirt', tpmAuthority],
+  ...['/var/lib/libvirt', '/var/log/libvirt', '/var/log/swtpm', '/var/cache/libvirt', tpmAuthority],
 ];
 
 /**
@@ -69,6 +70,7 @@ const tableLines = `links=
   echo "root/tmp root/var/tmp none bind 0 0"
   echo "lib-libvirt root/var/lib/libvirt none bind 0 0"
   echo "log-libvirt root/var/log/libvirt none bind 0 0"
+  echo "log-swtpm root/var/log/swtpm none bind 0 0"
   echo "cache-libvirt root/var/cache/libvirt none bind 0 0"
   [ ! -d ${tpmAuthority} ] || echo "tmpfs root${tpmAuthority} tmpfs mode=750,size=4m,nosuid,nodev 0 0"
   echo "tmpfs root/dev tmpfs mode=755,size=64k,nosuid,noexec 0 0"
@@ -88,7 +90,6 @@ function fileLines(kvm: boolean): string {
   const forQemu = [...(kvm ? ['kvm'] : []), ...vmDevices].map((name) => `/dev/${name}`).join(' ');
   return `[ -z "$links" ] || cp -P $links root/ || die 'no links to programs'
 chmod 700 root/root
-[ ! -d ${tpmAuthority} ] || chown --reference=${tpmAuthority} root${tpmAuthority}
 mkdir root/run/lock root/run/user
 ln -s ../run root/var/run && ln -s ../run/lock root/var/lock && ln -s pts/ptmx root/dev/ptmx
 found=

@@ -231,7 +231,7 @@ export class Sandboxes {
   async #prepare(plan: SandboxPlan): Promise<string> {
     const dir = this.#dir(plan.uid);
     await mkdir(dir, { recursive: true, mode: 0o700 });
-    for (const name of ['lib-libvirt', 'log-libvirt']) {
+    for (const name of ['lib-libvirt', 'log-libvirt', 'log-swtpm']) {
       await mkdir(path.join(dir, name), { recursive: true });
       await chmod(path.join(dir, name), 0o755);
     }

@@ -1,4 +1,5 @@
-import { chmod, chown, mkdir, stat } from 'node:fs/promises';
+import { constants } from 'node:fs';
+import { chmod, chown, mkdir, open, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { type Container, labels, type Pod, type PodVolume, type VolumeMount } from '../../api/index.ts';
 import { errorMessage } from '../../base/index.ts';
@@ -28,6 +29,8 @@ interface Source {
   readonly fileName?: string;
   /** As in `SandboxMount`. */
   readonly identity?: string;
+  /** Pods may put anything into it: a sub-path is one name, and no link is followed. */
+  readonly isPods?: true;
 }
 
 /**
@@ -73,6 +76,7 @@ async function toMount(mount: VolumeMount, source: Source): Promise<SandboxMount
       ...(source.identity !== undefined && { identity: source.identity }),
     };
   }
+  if (source.isPods && mount.subPath) return directoryIn(source, mount, target);
   const from = mount.subPath ? path.join(source.dir, relativePath(mount.subPath, 'subPath')) : source.dir;
   const found = await stat(from).catch(() => undefined);
   if (!found && source.make && mount.subPath) await source.make(from);
@@ -80,6 +84,32 @@ async function toMount(mount: VolumeMount, source: Source): Promise<SandboxMount
   const type = found && !found.isDirectory() ? 'file' : 'directory';
   const followsHost = mount.mountPropagation === 'HostToContainer' && ({ followsHost: true } as const);
   return { source: from, target, readOnly: source.readOnly || mount.readOnly === true, type, ...followsHost };
+}
+
+/** A directory of a claim, which is made if it is missing. Who has the whole claim may exchange it: what is looked at here is mounted, or nothing. */
+async function directoryIn(source: Source, mount: VolumeMount, target: string): Promise<SandboxMount> {
+  const name = relativePath(mount.subPath ?? '', 'subPath');
+  if (name.includes('/')) throw invalid(`volume ${mount.name}: the sub-path of a claim is one name, and not ${name}`);
+  const dir = path.join(source.dir, name);
+  const isNew = await mkdir(dir).then(
+    () => true,
+    () => false,
+  );
+  const flags = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
+  const handle = await open(dir, flags).catch(() => {
+    throw new NodeError('VOLUME_DAMAGED', `volume ${mount.name} has no directory ${name}: look at ${dir}`);
+  });
+  try {
+    if (isNew) {
+      await handle.chown(0, qemuUser.gid);
+      await handle.chmod(openMode);
+    }
+    const { dev, ino } = await handle.stat({ bigint: true });
+    const readOnly = source.readOnly || mount.readOnly === true;
+    return { source: dir, target, readOnly, type: 'directory', identity: `${dev}-${ino}` };
+  } finally {
+    await handle.close();
+  }
 }
 
 /**
@@ -147,7 +177,8 @@ async function prepareVolume(
     const { claimName } = volume.persistentVolumeClaim;
     const needsImage = pod.metadata.labels?.[labels.app] === 'hotplug-disk';
     const { namespace = 'default' } = pod.metadata;
-    return { dir: await deps.claims.take({ namespace, name: claimName, needsImage }), readOnly: false };
+    const dir = await deps.claims.take({ namespace, name: claimName, needsImage });
+    return { dir, readOnly: false, isPods: true };
   }
   const kind = Object.keys(volume).find((key) => key !== 'name') ?? 'nothing';
   throw new NodeError(
@@ -181,6 +212,8 @@ async function prepareEmptyDir(volume: PodVolume, dir: string): Promise<Source> 
   return { dir, readOnly: false, make: makeOpenDirectory };
 }
 
+const openMode = 0o2771;
+
 /**
  * As a kubelet leaves an emptyDir with fsGroup 107, new files belong to the group; unlike there, others may only pass through:
  * libvirt's helpers for TPMs, which are users of their own. No process outside of the pod comes here: its parents are root's only.
@@ -188,7 +221,7 @@ async function prepareEmptyDir(volume: PodVolume, dir: string): Promise<Source> 
 async function makeOpenDirectory(dir: string): Promise<void> {
   await mkdir(dir, { recursive: true });
   await chown(dir, 0, qemuUser.gid);
-  await chmod(dir, 0o2771);
+  await chmod(dir, openMode);
 }
 
 async function prepareObject(pod: Pod, wanted: ObjectVolume, readers: Readers, deps: VolumeDeps): Promise<Source> {
@@ -215,7 +248,10 @@ const ownDirs = [
   '.host',
 ];
 
-/** Mount points are made in the pod's private /run, or in its root directory where an attachment pod has its volumes. */
+/** Where libvirt and swtpm of a launcher that is root keep what a claim may keep; the pod has directories of its own there. */
+const stateDirs = ['/var/lib/libvirt/qemu/nvram', '/var/lib/libvirt/swtpm', '/var/lib/swtpm-localca'];
+
+/** Mount points are made in the pod's private /run, at `stateDirs`, or in its root directory where an attachment pod has its volumes. */
 function podPath(mountPath: string): string {
   const normal = path.posix
     .normalize(mountPath)
@@ -223,7 +259,9 @@ function podPath(mountPath: string): string {
     .replace(/^\/var\/run\//, '/run/');
   const [, first = '', ...others] = normal.split('/');
   const isFree =
-    normal.startsWith('/run/') || (others.length === 0 && first !== '' && ![...ownDirs, 'run'].includes(first));
+    normal.startsWith('/run/') ||
+    stateDirs.includes(normal) ||
+    (others.length === 0 && first !== '' && ![...ownDirs, 'run'].includes(first));
   if (isFree && !mountPath.split('/').includes('..')) return normal;
   throw new NodeError(
     'UNSUPPORTED',

@@ -30,9 +30,10 @@ test('the CR overrides defaults, per architecture first', () => {
 });
 
 test('fields that ask for something about VMs which nothing does yet are known by name', () => {
-  const { unused } = buildConfig({ vmStateStorageClass: 'fast', machineType: 'q35' });
-  assert.deepEqual(unused, ['vmStateStorageClass']);
-  assert.deepEqual(buildConfig({ vmStateStorageClass: null }).unused, []);
+  const changedBlockTrackingLabelSelectors = { virtualMachineLabelSelector: {} };
+  const { unused } = buildConfig({ changedBlockTrackingLabelSelectors, machineType: 'q35' });
+  assert.deepEqual(unused, ['changedBlockTrackingLabelSelectors']);
+  assert.deepEqual(buildConfig({ changedBlockTrackingLabelSelectors: null }).unused, []);
 });
 
 const wrong: readonly (readonly [Record<string, unknown>, RegExp])[] = [

@@ -100,6 +100,7 @@ export function buildVmiFacts(facts: Partial<VmiFacts> = {}): VmiFacts {
     pluggedFillings: [],
     attachments: [],
     claims: new Map(),
+    keptState: { kind: 'none' },
     hasOwnerVm: false,
     tscFrequency: undefined,
     config: buildConfig(),

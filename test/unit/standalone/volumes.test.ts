@@ -288,6 +288,32 @@ describe('volumes of a pod', { skip: needsRoot }, () => {
     assert.deepEqual([await readFile(image, 'utf8'), (await stat(image)).uid], ['written', 107]);
   });
 
+  const state = { name: 'v', mountPath: '/var/lib/libvirt/swtpm', subPath: 'swtpm' };
+
+  test('a directory of a claim is made once, where libvirt keeps TPMs, and nothing else is mounted in its place', async () => {
+    await bind();
+    const [mount] = await prepare([claimed], [state]);
+    const source = path.join(claimDir(), 'swtpm');
+    const { dev, ino } = await stat(source, { bigint: true });
+    const target = '/var/lib/libvirt/swtpm';
+    assert.deepEqual(mount, { source, target, readOnly: false, type: 'directory', identity: `${dev}-${ino}` });
+    assert.deepEqual(await rights(source), ['2771', 0, 107]);
+    await chown(source, 1234, 1234);
+    assert.deepEqual(await prepare([claimed], [state]), [mount]);
+    assert.equal((await stat(source)).uid, 1234);
+  });
+
+  test('a link that a pod left in the place of a claim’s directory is not followed, nor is a path into one', async () => {
+    await bind();
+    const victim = path.join(dir, 'victim');
+    await mkdir(victim);
+    await symlink(victim, path.join(claimDir(), 'swtpm'));
+    await assert.rejects(prepare([claimed], [state]), { code: 'VOLUME_DAMAGED', message: /has no directory swtpm/ });
+    assert.equal((await stat(victim)).gid, 0);
+    await assert.rejects(prepare([claimed], [{ ...state, subPath: 'swtpm/x' }]), { code: 'POD_INVALID' });
+    assert.deepEqual(await readdir(victim), []);
+  });
+
   test('a link that a launcher left in the place of the disk is not followed', async () => {
     await bind();
     const victim = path.join(dir, 'victim');

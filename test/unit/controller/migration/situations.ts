@@ -92,6 +92,7 @@ export function observed(phase: Phase, more: Partial<PresentMigration> = {}): Pr
     sourcePod: buildRunningPod(),
     nodeLabels: { 'kubernetes.io/hostname': 'node1' },
     claims: new Map(),
+    keptState: { sources: [], target: undefined },
     target: { kind: 'none' },
     leftovers: [],
     rival: undefined,

@@ -222,9 +222,9 @@ const refused: readonly (readonly [string, Parameters<typeof buildVmi>, RegExp])
     /configMap.key must be a string/,
   ],
   [
-    'state that is to be kept',
+    'state that is to be kept, before there is a claim for it',
     [{ domain: { memory: { guest: '1Gi' }, devices: { tpm: { persistent: true } } } }],
-    /tpm.persistent: .*no claim/,
+    /claim that is to keep the state of the VM does not exist yet/,
   ],
   [
     'a device without a name at its plug-in',
@@ -300,3 +300,38 @@ test('a container of each image tells its digest: a volume does not', () => {
     ['guest-console-log', 'volumeroot', 'volumekernel-boot-volume'],
   );
 });
+
+const stateMounts: readonly (readonly [
+  title: string,
+  domain: object,
+  runtimeUser: number,
+  mounts: readonly string[],
+])[] = [
+  ['a TPM', { devices: { tpm: { persistent: true } } }, 107, ['meta', 'swtpm', 'swtpm-localca']],
+  [
+    'EFI variables of a launcher that is root',
+    { firmware: { bootloader: { efi: { persistent: true } } } },
+    0,
+    ['meta', 'nvram'],
+  ],
+  ['a TPM that is turned off', { devices: { tpm: { persistent: true, enabled: false } } }, 107, []],
+];
+for (const [title, domain, runtimeUser, expected] of stateMounts) {
+  test(`what is kept of ${title} is on directories of its claim: ${expected}`, () => {
+    const vmi = buildVmi({ domain: { memory: { guest: '1Gi' }, ...domain } }, { runtimeUser });
+    const { containers, volumes = [] } = renderLauncherPod(vmi, buildConfig(), 'salt', new Map(), 'kept').spec;
+    const mounts = containers[0]?.volumeMounts?.filter(({ name }) => name === 'vm-state') ?? [];
+    assert.deepEqual(
+      mounts.map(({ subPath }) => subPath),
+      expected,
+    );
+    assert.deepEqual(
+      volumes.filter(({ persistentVolumeClaim }) => persistentVolumeClaim),
+      expected.length > 0 ? [{ name: 'vm-state', persistentVolumeClaim: { claimName: 'kept' } }] : [],
+    );
+    assert.equal(
+      volumes.some(({ name }) => name === 'private-libvirt-qemu'),
+      expected.length > 0 && runtimeUser !== 0,
+    );
+  });
+}

@@ -188,6 +188,7 @@ function planOf(row: Row): string {
     pod,
     attachments,
     claims: row.claims ?? claims('data'),
+    keptState: { kind: 'none' as const },
     hasOwnerVm: false,
     tscFrequency: undefined,
     config: buildConfig(),
@@ -222,7 +223,13 @@ test('what is no list of volumes is none: a bare API server lets anything stand 
       attachments: [],
       claims: claims('a'),
     };
-    const rest = { hasOwnerVm: false, tscFrequency: undefined, config: buildConfig(), now: new Date(0) };
+    const rest = {
+      keptState: { kind: 'none' as const },
+      hasOwnerVm: false,
+      tscFrequency: undefined,
+      config: buildConfig(),
+      now: new Date(0),
+    };
     assert.deepEqual(
       planAttachments({ ...facts, ...rest }, () => buildPod()),
       { superseded: [], awaiting: [] },

@@ -42,6 +42,7 @@ function factsOf({ state, phase, triggers = [], known }: Omit<Row, 'expected'>) 
     ...{ vmi, pod, pods: [pod], foreignPods: [], temporaryPod: undefined, attachments: [], triggers, fillings: [] },
     claims: new Map([['data', claim('data', { status: { phase } })]]),
     pluggedFillings: [{ claim: 'data', state, detail }],
+    keptState: { kind: 'none' as const },
     ...{ hasOwnerVm: false, tscFrequency: undefined, config: buildConfig(), now: new Date(0) },
   };
 }

@@ -11,7 +11,7 @@ import type { ClaimFilling, FillingState } from '../../../../src/controller/data
 import { decideVmi, type Renderers, vmiRules } from '../../../../src/controller/vmi/decide.ts';
 import type { PresentVmi, VmiObservation } from '../../../../src/controller/vmi/observation.ts';
 import { buildConfig, buildPod, buildRunningPod, buildVmi } from '../builders.ts';
-import { attached, claims, pluggedSpec } from './plugged.ts';
+import { attached, claim, claims, pluggedSpec } from './plugged.ts';
 
 const deletionTimestamp = '2026-01-01T00:10:00Z';
 const now = new Date('2026-01-01T00:20:00Z');
@@ -327,6 +327,22 @@ const rows: readonly Row[] = [
     }),
   ),
   {
+    rule: 'state-claim-missing',
+    when: 'there is no claim for its TPM, and another one waits for a consumer',
+    vmi: vmiIn('Pending'),
+    more: { keptState: { kind: 'missing' }, fillings: [filling('awaits-consumer')] },
+    plan: ['createStateClaim'],
+  },
+  ...(['unusable', 'waits'] as const).map(
+    (kind): Row => ({
+      rule: kind === 'waits' ? 'state-claim-unbound' : 'state-claim-unusable',
+      when: 'the claim of its TPM cannot be used',
+      vmi: vmiIn('Pending'),
+      more: { keptState: { kind, claim: claim('state'), why: 'so it is' } },
+      plan: [],
+    }),
+  ),
+  {
     rule: 'consumer-awaited',
     when: 'there is no temporary pod',
     vmi: vmiIn('Pending'),
@@ -399,6 +415,7 @@ function observationOf({ vmi, pods = [], foreign = [], more }: Row): PresentVmi 
     pod: pods[0],
     attachments: [],
     claims: new Map(),
+    keptState: { kind: 'none' },
     orphans: [],
     otherPods: 'none',
     problem: undefined,
@@ -425,6 +442,8 @@ function planOf(
     switch (each.step) {
       case 'createPod':
         return `createPod after ${each.leftovers.map(({ metadata }) => metadata.uid)}`;
+      case 'createStateClaim':
+        return each.step;
       case 'deletePods':
       case 'deleteOrphans':
       case 'deleteAttachmentPods':
@@ -471,4 +490,15 @@ test('what keeps a VMI from its start is a problem of the decision, and an event
     { phase: 'Pending', conditions: [{ type: 'Synchronized', status: 'False', message: problem }] },
   );
   assert.equal(decideVmi(observationOf({ ...row, vmi: reported }), renderers).events, undefined);
+});
+
+test('a claim for its state that has no volume yet is told in the condition alone, one that cannot be used in an event, too', () => {
+  const of = (kind: 'waits' | 'unusable') => {
+    const keptState = { kind, claim: claim('state'), why: 'so it is' };
+    const row: Row = { rule: '', when: '', vmi: vmiIn('Pending'), more: { keptState }, plan: [] };
+    const { problem, problemReason, events } = decideVmi(observationOf(row), renderers);
+    return [problem, problemReason, events?.map(({ reason }) => reason)];
+  };
+  assert.deepEqual(of('waits'), ['so it is', 'BackendStorageNotReady', undefined]);
+  assert.deepEqual(of('unusable'), ['so it is', 'FailedBackendStorageProbe', ['FailedBackendStorageProbe']]);
 });

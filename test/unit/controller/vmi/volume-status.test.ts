@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { localStorage, type Pod, type VolumeStatus } from '../../../../src/api/index.ts';
+import type { KeptState } from '../../../../src/controller/kept-state/index.ts';
 import type { AttachmentPod, Claims } from '../../../../src/controller/pod/hotplug-volumes.ts';
-import { volumeStatus } from '../../../../src/controller/vmi/volume-status.ts';
-import { buildRunningPod, buildVmi } from '../builders.ts';
+import { volumeStatus, withKeptState } from '../../../../src/controller/vmi/volume-status.ts';
+import { buildRunningPod, buildVmi, buildVmiFacts } from '../builders.ts';
 import { attached, claim, claims, pluggedSpec } from './plugged.ts';
 
 interface Row {
@@ -206,4 +207,17 @@ test('entries are sorted by name, and what the agent wrote into them stays', () 
   const vmi = buildVmi(pluggedSpec('b', 'a'), { phase: 'Running', volumeStatus: [known] });
   const found = volumeStatus({ vmi, pod: undefined, attachments: [], claims: new Map() });
   assert.deepEqual(found, [{ name: 'a', target: '' }, known]);
+});
+
+test('the claim that keeps a TPM has an entry among those of the volumes, for which others look by its name', () => {
+  const kept = { kind: 'ready', claim: claim('kept') } as const;
+  const vmi = buildVmi({}, { volumeStatus: [{ name: 'persistent-state-for-this-vm', target: '', more: 'stays' }] });
+  const entries = (state: KeptState) =>
+    withKeptState([{ name: 'z', target: '' }], buildVmiFacts({ vmi, keptState: state }));
+  const info = { claimName: 'kept', accessModes: ['ReadWriteOnce'] };
+  assert.deepEqual(entries(kept), [
+    { name: 'persistent-state-for-this-vm', target: '', more: 'stays', persistentVolumeClaimInfo: info },
+    { name: 'z', target: '' },
+  ]);
+  assert.deepEqual(entries({ kind: 'none' }), [{ name: 'z', target: '' }]);
 });

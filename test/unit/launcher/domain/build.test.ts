@@ -47,7 +47,6 @@ const unsupportedCases: readonly UnsupportedCase[] = [
   ],
   ['spec.domain.devices.filesystems[f]', { devices: { filesystems: [{ name: 'f' }] } }],
   ['spec.domain.launchSecurity', { launchSecurity: { sev: {} } }],
-  ['spec.domain.devices.tpm.persistent', { devices: { tpm: { persistent: true } } }],
   [
     'spec.domain.devices.disks[seed].tag',
     { devices: { disks: [{ name: 'seed', tag: 'a' }] } },
