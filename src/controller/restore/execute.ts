@@ -21,8 +21,9 @@ import { markOf, setFinalizer, setMark } from '../snapshot-source/index.ts';
 import { makeClaim } from './claims.ts';
 import { holdOf, isHeldBy, isMadeBy, targetOf } from './names.ts';
 import type { PresentRestore, VolumeFacts } from './observation.ts';
-import { othersOf } from './others.ts';
+import { hasVolumeOn, othersOf } from './others.ts';
 import type { RestoreStepArgs } from './plan.ts';
+import { templateNames } from './restored-vm.ts';
 import { ownRevisions, withRevisions } from './revisions.ts';
 
 export interface ExecuteContext extends StepContext {
@@ -334,9 +335,8 @@ async function deleteDataVolumes(
   const live = await getIfThere<VirtualMachine>(client, resources.virtualMachines, vm.metadata, { signal });
   if (!live || live.metadata.uid !== vm.metadata.uid || !isMadeBy(live, observation.restore)) return overtaken;
   if (await runs(vm, context)) return running;
-  const spec = JSON.stringify(live.spec);
   for (const { metadata } of dataVolumes) {
-    const isNamed = spec.includes(JSON.stringify(metadata.name));
+    const isNamed = templateNames(live.spec).includes(metadata.name) || hasVolumeOn(live, metadata.name);
     const found = await getIfThere<DataVolume>(client, resources.dataVolumes, metadata, { signal });
     if (isNamed || !found || controllerOf(found)?.uid !== vm.metadata.uid) continue;
     const { uid } = found.metadata;

@@ -31,8 +31,8 @@ export function othersOf(
   return pod && `is in use by pod ${pod.metadata.name}`;
 }
 
-/** An ephemeral volume is no volume that is kept, and is nothing without its claim. */
-function hasVolumeOn({ spec }: VirtualMachine, claim: string): boolean {
+/** A volume on a DataVolume is on the claim of its name. An ephemeral volume is no volume that is kept, and is nothing without its claim. */
+export function hasVolumeOn({ spec }: VirtualMachine, claim: string): boolean {
   const ephemeral = listOf(spec.template?.spec?.volumes).map((volume) =>
     memberAt(volume, 'ephemeral', 'persistentVolumeClaim', 'claimName'),
   );

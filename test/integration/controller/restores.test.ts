@@ -103,8 +103,9 @@ describe('restores of VMs, on the storage of a standalone node', { skip: needsRo
     } as KubeObject);
     const atOnce = { 'cdi.kubevirt.io/storage.bind.immediate.requested': '' };
     const storage = { storageClassName: 'late', resources: { requests: { storage: '4Mi' } } };
-    const volumes = [{ name: 'disk', dataVolume: { name: 'templated' } }];
-    const domain = { devices: { disks: [{ name: 'disk', disk: {} }] }, memory: { guest: '64Mi' } };
+    // The volume has the name of its DataVolume, and keeps it when that is replaced.
+    const volumes = [{ name: 'templated', dataVolume: { name: 'templated' } }];
+    const domain = { devices: { disks: [{ name: 'templated', disk: {} }] }, memory: { guest: '64Mi' } };
     await node.createVm('templated', [], {
       dataVolumeTemplates: [
         { metadata: { name: 'templated', annotations: atOnce }, spec: { source: { http: { url } }, storage } },
