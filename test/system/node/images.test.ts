@@ -94,6 +94,108 @@ describe('disks that come from elsewhere, on the standalone node', { skip: needs
     assert.deepEqual([disk.length, disk.subarray(0, mark.length).toString()], [4 * 2 ** 20, mark]);
   });
 
+  test('a VM on a class that waits for a consumer starts when all its disks are filled, and again after a restore', async () => {
+    await node.apply({
+      ...{ apiVersion: 'storage.k8s.io/v1', kind: 'StorageClass', metadata: { name: 'late' } },
+      ...{ provisioner: 'local.virt-node', volumeBindingMode: 'WaitForFirstConsumer' },
+    });
+    const file = path.join(node.paths.stateDir, 'raw.qcow2');
+    server.files.set('/late.qcow2', { bytes: await readFile(file) });
+    const sources = {
+      'late-http': { http: { url: `${url}/late.qcow2` } },
+      'late-blank': { blank: {} },
+      'late-upload': { upload: {} },
+    };
+    const names = Object.keys(sources);
+    const storage = { storageClassName: 'late', resources: { requests: { storage: '4Mi' } } };
+    const volumes = names.map((name) => ({ name, dataVolume: { name } }));
+    const { spec } = demoVmi('late', { volumes });
+    spec.domain.devices = { ...spec.domain.devices, disks: names.map((name) => ({ name, disk: { bus: 'virtio' } })) };
+    await node.apply({
+      ...{ apiVersion: 'kubevirt.io/v1', kind: 'VirtualMachine', metadata: { name: 'late' } },
+      spec: {
+        runStrategy: 'Halted',
+        dataVolumeTemplates: Object.entries(sources).map(([name, source]) => ({
+          metadata: { name },
+          spec: { source, storage },
+        })),
+        template: { spec },
+      },
+    });
+    const phases = async () => (await Promise.all(names.map((name) => get(`dv/${name}`, '.status.phase')))).join();
+    const become = (expected: string) => eventually(async () => assert.equal(await phases(), expected), 60_000);
+    await become('WaitForFirstConsumer,WaitForFirstConsumer,WaitForFirstConsumer');
+    await turn('late', 'Always');
+    await become('Succeeded,Succeeded,UploadReady');
+    assert.notEqual(await get('vmi/late', '.status.phase'), 'Running');
+    await upload('late-upload', file);
+    await holds('late');
+    await become('Succeeded,Succeeded,Succeeded');
+    await turn('late', 'Halted');
+    await node.vmiUntil('late', (found) => found === undefined, 60_000);
+    const group = { apiVersion: 'snapshot.kubevirt.io/v1beta1' };
+    const late = { apiGroup: 'kubevirt.io', kind: 'VirtualMachine', name: 'late' };
+    await node.apply({ ...group, kind: 'VirtualMachineSnapshot', metadata: { name: 'kept' }, spec: { source: late } });
+    await node.kubectl('wait', 'vmsnapshot/kept', '--for=condition=Ready', '--timeout=60s');
+    // What is restored comes from nowhere else.
+    server.files.delete('/late.qcow2');
+    const restore = { target: late, virtualMachineSnapshotName: 'kept' };
+    await node.apply({ ...group, kind: 'VirtualMachineRestore', metadata: { name: 'back' }, spec: restore });
+    await node.kubectl('wait', 'vmrestore/back', '--for=condition=Ready', '--timeout=60s');
+    const restored = await get('dv', '.items[*].status.phase');
+    assert.match(restored, /WaitForFirstConsumer WaitForFirstConsumer WaitForFirstConsumer/);
+    await turn('late', 'Always');
+    await holds('late');
+    await node.kubectl('delete', 'vm', 'late', '--timeout=60s');
+  });
+
+  const turn = (name: string, runStrategy: string) =>
+    node.kubectl('patch', 'vm', name, '--type=merge', '-p', JSON.stringify({ spec: { runStrategy } }));
+
+  /** The guest boots, and finds the disk on its first and on its third one. */
+  async function holds(name: string): Promise<void> {
+    await node.vmiUntil(name, (found) => found?.status?.phase === 'Running', 60_000);
+    await untilLogin(await node.serial(name), AbortSignal.timeout(60_000));
+    await node.cli(['console', name], 'root\n');
+    await eventually(async () => {
+      const { stdout } = await node.cli(
+        ['console', name],
+        '\nfor disk in a c; do head -c 17 /dev/vd$disk; done; echo\n',
+      );
+      assert.match(stdout, new RegExp(`${mark}${mark}`));
+    }, 30_000);
+  }
+
+  /** As virtctl does it. */
+  async function upload(claim: string, file: string): Promise<void> {
+    const upload = 'upload.cdi.kubevirt.io/v1beta1';
+    const request = path.join(node.paths.stateDir, 'upload.json');
+    await writeFile(
+      request,
+      JSON.stringify({ apiVersion: upload, kind: 'UploadTokenRequest', spec: { pvcName: claim } }),
+    );
+    const answer = await node.kubectl(
+      'create',
+      '--raw',
+      `/apis/${upload}/namespaces/default/uploadtokenrequests`,
+      '-f',
+      request,
+    );
+    const proxy = await get('cdiconfig/config', '.status.uploadProxyURL');
+    const ca = path.join(node.paths.stateDir, 'api', 'certificates', 'ca.crt');
+    const bearer = `Authorization: Bearer ${JSON.parse(answer).status.token}`;
+    execFileSync('curl', [
+      '-sSf',
+      '--cacert',
+      ca,
+      '-H',
+      bearer,
+      '--data-binary',
+      `@${file}`,
+      `${proxy}/v1beta1/upload`,
+    ]);
+  }
+
   test('an installation medium puts a system on an empty disk, which then boots without it', async () => {
     const added = await node.cli(['image', 'add', 'my/installer', path.resolve('.cache/installer/installer.iso')]);
     assert.equal(added.code, 0, added.stderr);
