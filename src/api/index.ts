@@ -7,6 +7,7 @@ export * from './conditions.ts';
 export * from './data-volume.ts';
 export * from './device-words.ts';
 export * from './domain.ts';
+export { readDomainStats, statOf } from './domain-stats.ts';
 export * from './domain-view.ts';
 export * from './explain.ts';
 export type { GuestFigures } from './guest-figures.ts';

@@ -1,3 +1,4 @@
+import { readDomainStats } from '../../../api/index.ts';
 import { isRecord, listOf, memberAt } from '../../../base/index.ts';
 import type { HostFigures } from './host-figures.ts';
 
@@ -12,17 +13,14 @@ type Value = { readonly type: 'int64' | 'uint64' | 'real64' | 'string'; readonly
 
 /** `libvirt.VCPU_OFFLINE` */
 const offline = 0;
-const jsonLimit = 1024 * 1024;
 
 /** When they cannot be had: the guest's tools print the comments (pkg/downwardmetrics/virtio-serial/server.go). */
 export const noFigures = '<metrics><!-- host metrics not available --><!-- VM metrics not available --></metrics>';
 
 /** Of DomainStats (pkg/virt-launcher/virtwrap/stats/types.go). Undefined: the VM is vanishing. Throws for what is no such text. */
 export function vmFigures(json: string): VmFigures | undefined {
-  if (json.length > jsonLimit) throw new RangeError(`an answer of ${json.length} characters is too large`);
-  const stats: unknown = json === '' ? {} : JSON.parse(json);
-  if (!isRecord(stats)) throw new SyntaxError('the statistics are no object');
-  if (typeof stats.Name !== 'string' || stats.Name === '') return undefined;
+  const stats = readDomainStats(json);
+  if (!stats) return undefined;
   const vcpus = listOf(stats.Vcpu).filter(isRecord);
   return {
     cpuSeconds: vcpus.reduce((sum, { Time }) => sum + figure(Time), 0) / 1e9,

@@ -1,3 +1,4 @@
+import { statOf } from '../../../api/index.ts';
 import { jsonRecord, memberAt } from '../../../base/index.ts';
 
 /** What the launcher on the source says of the job that moves its guest. */
@@ -10,15 +11,9 @@ export interface JobFigures {
 /** Undefined: nothing moves now, or this is no DomainStats. */
 export function jobOf(domainStats: string): JobFigures | undefined {
   const job = memberAt(jsonRecord(domainStats), 'MigrateDomainJobInfo');
-  const figure = (name: string) => {
-    const value = memberAt(job, name);
-    return memberAt(job, `${name}Set`) === true && typeof value === 'number' && value >= 0 ? value : undefined;
-  };
-  const [processedBytes, remainingBytes, totalBytes] = [
-    figure('DataProcessed'),
-    figure('DataRemaining'),
-    figure('DataTotal'),
-  ];
+  const [processedBytes, remainingBytes, totalBytes] = ['DataProcessed', 'DataRemaining', 'DataTotal'].map((name) =>
+    statOf(job, name),
+  );
   if (processedBytes === undefined || remainingBytes === undefined) return undefined;
   return { processedBytes, remainingBytes, totalBytes: totalBytes ?? 0 };
 }
