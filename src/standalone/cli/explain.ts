@@ -132,10 +132,12 @@ async function askAll(question: ExplainQuestion, agents: readonly { readonly soc
   return [...answers, ...unasked.map((answer) => ({ socket: question.socket, answer }))];
 }
 
-/** In JSON the answers of several nodes are a list, and so are what is over and what becomes of the VM now. */
+/** In JSON the answers of several nodes are a list, those that did not answer among them, and so are what is over and what becomes of the VM now. */
 function shownAll({ output, name }: ExplainQuestion, told: readonly Told[], isOne: boolean, paint: Paint): string {
   if (output !== 'text') {
-    const answers = told.flatMap(({ answer }) => (answer instanceof NodeError ? [] : [answer]));
+    const answers = told.map(({ answer }) =>
+      answer instanceof NodeError ? { kind: 'Error', code: answer.code, message: answer.message } : answer,
+    );
     return documentText(output, isOne && answers.length === 1 ? answers[0] : answers);
   }
   const texts = told.map(({ socket, answer }) => {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -10,7 +10,7 @@ import {
   type ExplainReport,
   explainApiVersion,
 } from '../../../src/api/index.ts';
-import { askExplain, nodePaths, parseCommand } from '../../../src/standalone/index.ts';
+import { askExplain, memberPaths, nodePaths, parseCommand } from '../../../src/standalone/index.ts';
 
 const at = '2026-01-02T03:10:00.000Z';
 
@@ -201,6 +201,26 @@ test('without a name all VMs are listed, those that are gone among them', async 
 test('-o json gives what the agent said', async (t) => {
   const { socket } = await answering(t, { body: JSON.stringify(report) });
   assert.deepEqual(JSON.parse(await askExplain({ socket, namespace: 'x', name: 'demo', output: 'json' })), report);
+});
+
+test('-o json of several nodes tells which of them did not answer, too', async (t) => {
+  const stateDir = await mkdtemp(path.join(tmpdir(), 'why-'));
+  const first = nodePaths(stateDir);
+  for (const paths of [first, memberPaths(first, 2)]) {
+    await mkdir(path.dirname(paths.agentAddress), { recursive: true });
+    await mkdir(path.dirname(paths.agentSocket), { recursive: true });
+    await writeFile(paths.agentAddress, JSON.stringify({ host: '127.0.0.1', port: 1 }));
+  }
+  const server = createServer((_request, response) => response.end(JSON.stringify(report)));
+  await new Promise<void>((resolve) => server.listen(first.agentSocket, resolve));
+  t.after(async () => {
+    await new Promise((resolve) => server.close(resolve));
+    await rm(stateDir, { recursive: true });
+  });
+  const question = { socket: first.agentSocket, stateDir, namespace: 'default', name: 'demo', output: 'json' } as const;
+  const [answer, away, ...more] = JSON.parse(await askExplain(question));
+  assert.deepEqual([answer, more], [report, []]);
+  assert.deepEqual([away.kind, away.code], ['Error', 'AGENT_AWAY']);
 });
 
 test('a VM that is not here is an error in the words of the agent', async (t) => {
