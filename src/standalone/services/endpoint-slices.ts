@@ -51,6 +51,16 @@ function sliceOf({ metadata }: Service, { ports, members }: EndpointGroup, part:
   };
 }
 
+type Labels = Readonly<Record<string, string>>;
+
+/** What makes these labels of those, as a merge patch has it; undefined: they are the same. */
+export function labelChange(before: Labels = {}, wanted: Labels = {}): Record<string, string | null> | undefined {
+  const gone = Object.keys(before).filter((key) => !Object.hasOwn(wanted, key));
+  const set = Object.entries(wanted).filter(([key, value]) => before[key] !== value);
+  if (gone.length + set.length === 0) return undefined;
+  return Object.fromEntries([...gone.map((key) => [key, null] as const), ...set]);
+}
+
 /** Makes the slices of a Service what they shall be; those of others are left alone. */
 export async function writeSlices(
   wanted: readonly EndpointSlice[],
@@ -62,10 +72,14 @@ export async function writeSlices(
   for (const slice of wanted) {
     const had = found.find(({ metadata }) => metadata.name === slice.metadata.name);
     const { endpoints, ports } = slice;
-    if (!had) await client.create(type, slice, { signal }).catch(onError);
-    else if (!sameJson([had.endpoints, had.ports], [endpoints, ports])) {
-      await client.patch(type, refOf(had), { endpoints, ports }, 'merge', { signal }).catch(onError);
+    if (!had) {
+      await client.create(type, slice, { signal }).catch(onError);
+      continue;
     }
+    const labels = labelChange(had.metadata.labels, slice.metadata.labels);
+    if (!labels && sameJson([had.endpoints, had.ports], [endpoints, ports])) continue;
+    const change = { ...(labels && { metadata: { labels } }), endpoints, ports };
+    await client.patch(type, refOf(had), change, 'merge', { signal }).catch(onError);
   }
   const names = new Set(wanted.map(({ metadata }) => metadata.name));
   for (const slice of found) {

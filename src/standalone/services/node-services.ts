@@ -5,7 +5,7 @@ import { SingleReconciler } from '../../reconcile/index.ts';
 import type { GuestDial } from '../guest-dial.ts';
 import type { PodNetwork } from '../pod-network/index.ts';
 import { takenPorts } from '../socket-tables.ts';
-import { isSliceOf, writeSlices } from './endpoint-slices.ts';
+import { isSliceOf, labelChange, writeSlices } from './endpoint-slices.ts';
 import { NodePortRelays } from './node-port-relays.ts';
 import { type PlannedService, planServices, type ServicePlan } from './plan.ts';
 
@@ -112,9 +112,11 @@ export class NodeServices implements Component {
     }
     const { object } = endpoints;
     if (!found) await client.create(resources.endpoints, object, { signal }).catch(unlessOutdated);
-    else if (!sameJson(found.subsets ?? [], object.subsets ?? [])) {
-      const subsets = object.subsets ?? null;
-      await client.patch(resources.endpoints, ref, { subsets }, 'merge', { signal }).catch(unlessOutdated);
+    else {
+      const labels = labelChange(found.metadata.labels, object.metadata.labels);
+      if (!labels && sameJson(found.subsets ?? [], object.subsets ?? [])) return;
+      const change = { ...(labels && { metadata: { labels } }), subsets: object.subsets ?? null };
+      await client.patch(resources.endpoints, ref, change, 'merge', { signal }).catch(unlessOutdated);
     }
   }
 

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import type { Pod, Service } from '../../../src/api/index.ts';
+import { labelChange } from '../../../src/standalone/services/endpoint-slices.ts';
 import type { ServiceFacts } from '../../../src/standalone/services/facts.ts';
 import { planServices } from '../../../src/standalone/services/plan.ts';
 
@@ -79,6 +80,12 @@ describe('without a pod network', () => {
     assert.deepEqual(relays, []);
     assert.match(services[0]?.problems[0]?.message ?? '', /nothing of it is published; with type NodePort/);
   });
+});
+
+test('labels that a Service lost go from its slices, those that it got come', () => {
+  assert.equal(labelChange({ a: '1' }, { a: '1' }), undefined);
+  assert.equal(labelChange(undefined, {}), undefined);
+  assert.deepEqual(labelChange({ a: '1', b: '2', c: '3' }, { a: '1', b: '4', d: '5' }), { c: null, b: '4', d: '5' });
 });
 
 describe('EndpointSlices of a Service', () => {
