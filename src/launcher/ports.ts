@@ -95,6 +95,8 @@ export interface Hypervisor {
   setMaxDowntime(domain: DomainRef, milliseconds: number): Promise<void>;
   /** Lets libvirt find out what QEMU can do, which its first define otherwise waits for. */
   warmUp(virtType: string): Promise<void>;
+  /** Machine types that QEMU has for guests of this machine's architecture. */
+  machineTypes(): Promise<readonly string[]>;
 }
 
 /** The domain as libvirt knows it. Throws DOMAIN_NOT_FOUND, in upstream's words. */

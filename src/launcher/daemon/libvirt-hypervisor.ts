@@ -22,6 +22,7 @@ import {
   VcpuFlag,
   XmlFlag,
 } from '../../libvirt/index.ts';
+import { machineTypesIn } from '../domain/index.ts';
 import type { DomainStateNumbers, Hypervisor, HypervisorEvent, HypervisorListener } from '../ports.ts';
 
 export interface LibvirtHypervisorOptions {
@@ -263,6 +264,10 @@ export class LibvirtHypervisor implements Hypervisor {
 
   setMaxDowntime(domain: DomainRef, milliseconds: number): Promise<void> {
     return this.#main.setMaxDowntime(domain, milliseconds);
+  }
+
+  async machineTypes(): Promise<readonly string[]> {
+    return machineTypesIn(await this.#slow.getCapabilities(), process.arch);
   }
 
   async warmUp(virttype: string): Promise<void> {

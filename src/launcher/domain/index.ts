@@ -32,6 +32,7 @@ export { sriovInterfaces } from './interfaces-sriov.ts';
 export { wantedCpus } from './live-cpus.ts';
 export { driveWithMedium, type LiveDisk, type LiveDomain, liveDiskXml, readLiveDomain } from './live-disks.ts';
 export { memoryChange } from './live-memory.ts';
+export { machineTypesIn } from './machine-types.ts';
 export { fileNamePart, type NetworkDevices, networkDevices } from './names.ts';
 export { networkPciAddresses } from './network-info.ts';
 export { parseDomainXml } from './parse.ts';

@@ -3,11 +3,17 @@ import { type VirtualMachineInstance, vfioDevices } from '../../api/index.ts';
 import { isLibvirtError } from '../../libvirt/index.ts';
 import { LauncherError } from '../errors.ts';
 
+/** What of the node an answer may need. */
+export interface NodeWords {
+  /** Machine types that QEMU has here; empty: nobody could be asked. */
+  readonly machineTypes: readonly string[];
+}
+
 interface Cause {
   readonly pattern: RegExp;
   /** Whether the VMI asks for what the text may be about; without it any does. */
   readonly applies?: (vmi: VirtualMachineInstance) => boolean;
-  readonly words: (match: RegExpExecArray, vmi: VirtualMachineInstance) => string;
+  readonly words: (match: RegExpExecArray, vmi: VirtualMachineInstance, node: NodeWords) => string;
 }
 
 const cpu = 'spec.domain.cpu';
@@ -21,8 +27,14 @@ const anotherCpu = 'choose another model, host-model, or a node that has it';
 const causes: readonly Cause[] = [
   {
     pattern: /does not support machine type '(.{1,80}?)'|No PCI buses available/,
-    words: (_match, vmi) =>
-      `spec.domain.machine.type: QEMU on this node has no machine type ${quoted(vmi.spec.domain.machine?.type)} for these devices: use q35, or leave it out`,
+    words: (match, vmi, { machineTypes }) => {
+      const there = match[1] === undefined ? '' : thereAre(machineTypes);
+      return `spec.domain.machine.type: QEMU on this node has no machine type ${quoted(vmi.spec.domain.machine?.type)} for these devices${there}: use q35, or leave it out`;
+    },
+  },
+  {
+    pattern: /Attempted double use of PCI Address '?([0-9a-f:.]{4,20})/i,
+    words: ([, address = ''], vmi) => doubleUse(address, vmi),
   },
   {
     pattern: /TPM version '(.{1,20}?)' is not supported|Unable to find 'swtpm/,
@@ -145,14 +157,51 @@ const causes: readonly Cause[] = [
 const longestText = 4_096;
 
 /** The error of a define or start in words that name the field and what to do; what is not known stays as it is. */
-export function inOurWords(error: unknown, vmi: VirtualMachineInstance): unknown {
+export function inOurWords(
+  error: unknown,
+  vmi: VirtualMachineInstance,
+  node: NodeWords = { machineTypes: [] },
+): unknown {
   if (!isLibvirtError(error)) return error;
   const text = error.message.slice(0, longestText);
   for (const { pattern, applies, words } of causes) {
     const match = applies === undefined || applies(vmi) ? pattern.exec(text) : null;
-    if (match) return new LauncherError('START_FAILED', words(match, vmi), { cause: error });
+    if (match) return new LauncherError('START_FAILED', words(match, vmi, node), { cause: error });
   }
   return error;
+}
+
+/** About a machine type that QEMU has not: what there is has to be asked for. */
+export function isAboutMachines(error: unknown): boolean {
+  return isLibvirtError(error) && error.message.includes('does not support machine type');
+}
+
+const maxMachines = 40;
+
+/** The newest first, and names that stand for one of them before those. */
+function thereAre(types: readonly string[]): string {
+  if (types.length === 0) return '';
+  const isAlias = (type: string) => !/\d$/.test(type) || type === 'q35';
+  const sorted = [...types].sort(
+    (a, b) => Number(isAlias(b)) - Number(isAlias(a)) || b.localeCompare(a, 'en', { numeric: true }),
+  );
+  const more = sorted.length > maxMachines ? `, and ${sorted.length - maxMachines} more` : '';
+  return ` (there are ${sorted.slice(0, maxMachines).join(', ')}${more})`;
+}
+
+/** Fields that ask for it; a device that asks for none may have it, too. */
+function doubleUse(address: string, { spec }: VirtualMachineInstance): string {
+  const { disks = [], interfaces = [] } = spec.domain.devices ?? {};
+  const fields = [
+    ...disks.map(({ name, disk }) => [`disks[${name}].disk.pciAddress`, disk?.pciAddress] as const),
+    ...interfaces.map(({ name, pciAddress }) => [`interfaces[${name}].pciAddress`, pciAddress] as const),
+  ]
+    .filter(([, asked]) => asked?.toLowerCase() === address.toLowerCase())
+    .map(([field]) => `spec.domain.devices.${field}`);
+  const cure = 'choose another one, or leave it out: an address is found then';
+  if (fields.length > 1) return `${fields.join(' and ')}: both ask for the PCI address ${address}: ${cure}`;
+  const [field = 'spec.domain.devices'] = fields;
+  return `${field}: another device of the guest has the PCI address ${address}: ${cure}`;
 }
 
 const quoted = (value: unknown) => JSON.stringify(value ?? '');

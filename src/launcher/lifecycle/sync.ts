@@ -6,10 +6,13 @@ import type { Hypervisor } from '../ports.ts';
 import type { DomainLock } from './domain-lock.ts';
 import type { MetadataCache } from './metadata.ts';
 import { hasRun, pausedOnPurpose } from './run-record.ts';
-import { inOurWords } from './start-failure.ts';
+import { inOurWords, isAboutMachines } from './start-failure.ts';
 
 export interface SyncDeps {
-  readonly hypervisor: Pick<Hypervisor, 'lookup' | 'define' | 'undefine' | 'start' | 'state' | 'resume'>;
+  readonly hypervisor: Pick<
+    Hypervisor,
+    'lookup' | 'define' | 'undefine' | 'start' | 'state' | 'resume' | 'machineTypes'
+  >;
   readonly lock: DomainLock;
   readonly metadata: MetadataCache;
   /** Prepares everything the domain needs on disk and gives its XML. */
@@ -93,7 +96,7 @@ export class VmiSync {
       await hypervisor.start(domain, { paused });
     } catch (error) {
       await this.#forget(domain);
-      this.#failed(error, vmi);
+      return this.#failed(error, vmi);
     }
     metadata.record(hasRun);
     log.info({ paused }, 'domain started');
@@ -101,10 +104,19 @@ export class VmiSync {
   }
 
   /** libvirt's own words are for the log: they name no field, and no cure. */
-  #failed(error: unknown, vmi: VirtualMachineInstance): never {
-    const told = inOurWords(error, vmi);
+  async #failed(error: unknown, vmi: VirtualMachineInstance): Promise<never> {
+    const machineTypes = isAboutMachines(error) ? await this.#machineTypes() : [];
+    const told = inOurWords(error, vmi, { machineTypes });
     if (told !== error) this.#deps.log.warn({ err: errorMessage(error) }, 'guest cannot be started');
     throw told;
+  }
+
+  /** The words are of use without them. */
+  async #machineTypes(): Promise<readonly string[]> {
+    return this.#deps.hypervisor.machineTypes().catch((error: unknown) => {
+      this.#deps.log.warn({ err: errorMessage(error) }, 'machine types are not known');
+      return [];
+    });
   }
 
   /**

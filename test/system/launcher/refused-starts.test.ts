@@ -39,7 +39,17 @@ describe('a guest that cannot be started', { skip: needsRoot }, () => {
     [
       'a machine type that QEMU has not',
       vmiOf({ machine: { type: 'pc-q35-99.0' } }),
-      /^spec\.domain\.machine\.type: QEMU on this node has no machine type "pc-q35-99\.0"/,
+      /^spec\.domain\.machine\.type: QEMU on this node has no machine type "pc-q35-99\.0".*\(there are .*q35.*\): use q35/,
+    ],
+    [
+      'one PCI address for two disks',
+      vmiOf(
+        {
+          devices: { disks: ['a', 'b'].map((name) => ({ name, disk: { bus: 'virtio', pciAddress: '0000:00:1a.0' } })) },
+        },
+        ['a', 'b'].map((name) => ({ name, emptyDisk: { capacity: '1Mi' } })),
+      ),
+      /^spec\.domain\.devices\.disks\[a\]\.disk\.pciAddress and .*\[b\]\.disk\.pciAddress: both ask for the PCI address/,
     ],
     ['a CPU model that nobody knows', vmiOf({ cpu: { model: 'Foo' } }), /^spec\.domain\.cpu\.model: .*"Foo"/],
     [

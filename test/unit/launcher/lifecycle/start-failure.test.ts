@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { VirtualMachineInstance } from '../../../../src/api/index.ts';
 import { errorCode, errorMessage } from '../../../../src/base/index.ts';
-import { inOurWords } from '../../../../src/launcher/lifecycle/start-failure.ts';
+import { inOurWords, isAboutMachines } from '../../../../src/launcher/lifecycle/start-failure.ts';
 import { LibvirtError } from '../../../../src/libvirt/index.ts';
 import { launcherVmi } from '../../../fixtures/launcher-vmi.ts';
 
@@ -22,6 +22,35 @@ const vmi = launcherVmi({
 
 const told = (message: string, of: VirtualMachineInstance = vmi) =>
   inOurWords(new LibvirtError('CONFIG_UNSUPPORTED', message), of);
+
+test('of a machine type that QEMU has not, the words say which there are: the newest first, not endlessly', () => {
+  const error = new LibvirtError('CONFIG_UNSUPPORTED', "Emulator '/q' does not support machine type 'pc-q35-99'");
+  const few = ['pc-q35-2.9', 'pc-q35-7.2', 'q35', 'pc-q35-10.0'];
+  const inWords = (machineTypes: string[]) => errorMessage(inOurWords(error, vmi, { machineTypes }));
+  assert.match(inWords(few), /\(there are q35, pc-q35-10\.0, pc-q35-7\.2, pc-q35-2\.9\): use q35, or leave it out$/);
+  const many = Array.from({ length: 60 }, (_, at) => `pc-q35-${at}.0`);
+  assert.match(inWords(many), /pc-q35-20\.0, and 20 more\)/);
+  assert.deepEqual(
+    [isAboutMachines(error), isAboutMachines(new Error('does not support machine type'))],
+    [true, false],
+  );
+});
+
+test('one PCI address for two devices is told with the fields that ask for it', () => {
+  const error = new LibvirtError('XML_ERROR', 'XML error: Attempted double use of PCI Address 0000:00:0a.0');
+  const pciAddress = '0000:00:0A.0';
+  const disks = [{ name: 'root', disk: { bus: 'virtio', pciAddress } }];
+  const inWords = (devices: object) => errorMessage(inOurWords(error, launcherVmi({ spec: { domain: { devices } } })));
+  assert.match(
+    inWords({ disks, interfaces: [{ name: 'default', masquerade: {}, pciAddress }] }),
+    /^spec\.domain\.devices\.disks\[root\]\.disk\.pciAddress and spec\.domain\.devices\.interfaces\[default\]\.pciAddress: both ask for the PCI address 0000:00:0a\.0: choose another one/,
+  );
+  assert.match(
+    inWords({ disks }),
+    /^spec\.domain\.devices\.disks\[root\]\.disk\.pciAddress: another device of the guest has/,
+  );
+  assert.match(inWords({}), /^spec\.domain\.devices: another device/);
+});
 
 for (const [text, words] of [
   [
