@@ -1,3 +1,4 @@
+import path from 'node:path';
 import type { VirtualMachineInstance } from '../api/index.ts';
 import { type Clock, errorMessage, type Logger, systemClock } from '../base/index.ts';
 import { cpuSetOf, LogKeeper } from '../host/index.ts';
@@ -18,6 +19,7 @@ import {
 import { findPluggedDisks } from './disks/index.ts';
 import { readStandaloneVmi, type VmiIdentity } from './domain/index.ts';
 import { LauncherError } from './errors.ts';
+import { HookSidecars } from './hooks/index.ts';
 import { LauncherParts } from './launcher-parts.ts';
 import {
   awaitFinalNotice,
@@ -48,6 +50,8 @@ export interface LauncherDeps {
   readonly clock?: Clock;
 }
 
+/** Mounted in this container and in those of the sidecars. */
+const hookSidecarsDir = '/var/run/kubevirt-hooks';
 const checkTimeoutMs = 15_000;
 /** Of the guest's serial log and of its older part; a UART writes less than half of it between two looks. */
 const maxSerialLogBytes = 2 * 2 ** 20;
@@ -61,6 +65,7 @@ export class Launcher {
   readonly #clock: Clock;
   readonly #cleanUps: CleanUp[] = [];
   readonly #life: LauncherLife;
+  readonly #hooks: HookSidecars;
 
   constructor(settings: LauncherSettings, deps: LauncherDeps) {
     this.#settings = settings;
@@ -68,6 +73,9 @@ export class Launcher {
     this.#log = deps.log;
     this.#clock = deps.clock ?? systemClock;
     this.#life = new LauncherLife(deps);
+    const { hookSidecars: count, qemuTimeoutMs: timeoutMs } = settings.flags;
+    const directory = path.join(settings.root ?? '/', hookSidecarsDir);
+    this.#hooks = new HookSidecars({ directory, count, timeoutMs }, { clock: this.#clock, log: this.#log });
   }
 
   /** Until the VMI has ended and the agent knows. Throws `LauncherError` when it cannot be served. */
@@ -75,6 +83,7 @@ export class Launcher {
     try {
       const parts = await this.#serve();
       await this.#untilOver();
+      await this.#hooks.shutdown();
       await this.#report(parts);
       this.#leave();
     } finally {
@@ -115,20 +124,24 @@ export class Launcher {
       if (event.kind === 'lifecycle') keepLog();
       parts.handleEvent(event);
     });
+    await this.#collectHooks();
     await this.#startServing(paths, parts);
     void this.#warmUp(hypervisor, choice);
     if (standalone) await parts.syncVmi(standalone, {});
     return parts;
   }
 
+  /** A pod that is to end meanwhile does not wait for them. */
+  async #collectHooks(): Promise<void> {
+    const ending = new AbortController();
+    void this.#life.over().then(() => ending.abort());
+    await this.#hooks.collect(ending.signal).catch((error: unknown) => {
+      if (!ending.signal.aborted) throw error;
+    });
+  }
+
   #refuseWhatIsMissing(): void {
-    const { hookSidecars, hypervisor } = this.#settings.flags;
-    if (hookSidecars > 0) {
-      throw new LauncherError(
-        'NOT_SUPPORTED',
-        'hook sidecars are not supported by this launcher: remove them from the VMI',
-      );
-    }
+    const { hypervisor } = this.#settings.flags;
     if (hypervisor !== 'kvm') {
       throw new LauncherError('NOT_SUPPORTED', `hypervisor ${hypervisor} is not supported by this launcher: use kvm`);
     }
@@ -159,7 +172,7 @@ export class Launcher {
           return prepareDomain(
             vmi,
             converter,
-            { flags, environment, paths: paths.disks, cpuSet, owner: qemuUser, setUpNetwork },
+            { flags, environment, paths: paths.disks, cpuSet, owner: qemuUser, setUpNetwork, hooks: this.#hooks },
             choice,
           );
         },

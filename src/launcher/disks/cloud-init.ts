@@ -20,10 +20,10 @@ const maxDataBytes = 1 << 20;
 const maxHostnameLength = 63;
 const instanceTypeAnnotations = ['kubevirt.io/cluster-instancetype-name', 'kubevirt.io/instancetype-name'];
 
-interface CloudInitData {
+interface Content {
+  readonly metaData: Readonly<Record<string, unknown>>;
   readonly userData: Buffer;
   readonly networkData: Buffer | undefined;
-  readonly publicKeys: readonly string[];
 }
 
 /** The CD image a guest's cloud-init reads (`pkg/cloud-init/cloud-init.go`). Throws `BAD_CLOUD_INIT`, `MISSING_SOURCE`. */
@@ -38,41 +38,63 @@ export async function prepareCloudInit(
   const dir = path.join(env.paths.ephemeralDir, 'cloud-init-data', namespace, name);
   const file = path.join(dir, kind === 'noCloud' ? 'noCloud.iso' : 'configdrive.iso');
   await ensureIso(file, env, async () => {
-    const data = await readData(vmi, volume, kind, env);
-    return kind === 'noCloud' ? noCloudContent(vmi, data) : configDriveContent(vmi, data);
+    const content = await readContent(vmi, volume, kind, env);
+    return (kind === 'noCloud' ? noCloudFiles : configDriveFiles)(await changed(content, kind, env));
   });
   return { path: file, format: 'raw', isBlock: false };
 }
 
-function noCloudContent(vmi: VirtualMachineInstance, data: CloudInitData): IsoContent {
-  const metaData = {
-    ...instanceType(vmi, 'instance-type'),
-    'instance-id': domainUuid(vmi) ?? `${vmi.metadata.name}.${vmi.metadata.namespace}`,
-    'local-hostname': hostname(vmi),
-    ...keys(data, 'public-keys'),
+/** By a hook sidecar, whose messages are text. */
+async function changed(content: Content, kind: CloudInitKind, { changeCloudInit }: DiskEnv): Promise<Content> {
+  if (!changeCloudInit) return content;
+  const { metaData, userData, networkData } = content;
+  const texts = { userData: userData.toString('utf8'), networkData: networkData?.toString('utf8') ?? '' };
+  const data = await changeCloudInit({ kind, metaData, ...texts });
+  return {
+    metaData: data.metaData,
+    userData: limited(Buffer.from(data.userData), 'the user data of a hook sidecar'),
+    networkData:
+      data.networkData === ''
+        ? undefined
+        : limited(Buffer.from(data.networkData), 'the network data of a hook sidecar'),
   };
+}
+
+function noCloudFiles({ metaData, userData, networkData }: Content): IsoContent {
   const files = new Map<string, string | Buffer>([
     ['meta-data', JSON.stringify(metaData)],
-    ['user-data', data.userData],
+    ['user-data', userData],
   ]);
-  if (data.networkData) files.set('network-config', data.networkData);
+  if (networkData) files.set('network-config', networkData);
   return { volumeId: 'cidata', files, fileMode: 0o600 };
 }
 
-function configDriveContent(vmi: VirtualMachineInstance, data: CloudInitData): IsoContent {
-  const metaData = {
-    ...instanceType(vmi, 'instance_type'),
-    instance_id: `${vmi.metadata.name}.${vmi.metadata.namespace}`,
-    hostname: hostname(vmi),
-    uuid: domainUuid(vmi) ?? '',
-    ...keys(data, 'public_keys'),
-  };
+function configDriveFiles({ metaData, userData, networkData }: Content): IsoContent {
   const files = new Map<string, string | Buffer>([
     ['openstack/latest/meta_data.json', JSON.stringify(metaData)],
-    ['openstack/latest/user_data', data.userData],
+    ['openstack/latest/user_data', userData],
   ]);
-  if (data.networkData) files.set('openstack/latest/network_data.json', data.networkData);
+  if (networkData) files.set('openstack/latest/network_data.json', networkData);
   return { volumeId: 'config-2', files, fileMode: 0o600 };
+}
+
+function metaDataOf(vmi: VirtualMachineInstance, kind: CloudInitKind, publicKeys: readonly string[]) {
+  const id = `${vmi.metadata.name}.${vmi.metadata.namespace}`;
+  if (kind === 'noCloud') {
+    return {
+      ...instanceType(vmi, 'instance-type'),
+      'instance-id': domainUuid(vmi) ?? id,
+      'local-hostname': hostname(vmi),
+      ...keys(publicKeys, 'public-keys'),
+    };
+  }
+  return {
+    ...instanceType(vmi, 'instance_type'),
+    instance_id: id,
+    hostname: hostname(vmi),
+    uuid: domainUuid(vmi) ?? '',
+    ...keys(publicKeys, 'public_keys'),
+  };
 }
 
 function hostname(vmi: VirtualMachineInstance): string {
@@ -85,17 +107,17 @@ function instanceType(vmi: VirtualMachineInstance, key: string): Record<string, 
   return name ? { [key]: name } : {};
 }
 
-function keys(data: CloudInitData, key: string): Record<string, Record<string, string>> {
-  if (data.publicKeys.length === 0) return {};
-  return { [key]: Object.fromEntries(data.publicKeys.map((text, index) => [String(index), text])) };
+function keys(publicKeys: readonly string[], key: string): Record<string, Record<string, string>> {
+  if (publicKeys.length === 0) return {};
+  return { [key]: Object.fromEntries(publicKeys.map((text, index) => [String(index), text])) };
 }
 
-async function readData(
+async function readContent(
   vmi: VirtualMachineInstance,
   volume: Volume,
   kind: CloudInitKind,
   env: DiskEnv,
-): Promise<CloudInitData> {
+): Promise<Content> {
   const field = `spec.volumes[${volume.name}].${kind === 'noCloud' ? 'cloudInitNoCloud' : 'cloudInitConfigDrive'}`;
   const source = (kind === 'noCloud' ? volume.cloudInitNoCloud : volume.cloudInitConfigDrive) ?? {};
   const secretDir = path.join(env.paths.privateDir, 'secret', volume.name);
@@ -107,8 +129,8 @@ async function readData(
       `${field}: has no data: set userData, userDataBase64, secretRef or network data`,
     );
   }
-  const publicKeys = await readPublicKeys(vmi, kind, env);
-  return { userData: userData ?? Buffer.alloc(0), networkData, publicKeys };
+  const metaData = metaDataOf(vmi, kind, await readPublicKeys(vmi, kind, env));
+  return { metaData, userData: userData ?? Buffer.alloc(0), networkData };
 }
 
 interface FieldNames {

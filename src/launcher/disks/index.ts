@@ -3,6 +3,6 @@
  * kernel boot files. Every path below an image or a pod volume is hostile.
  * Must not know: libvirt, domain XML, the command server.
  */
-export type { DiskEnv } from './env.ts';
+export type { CloudInitData, DiskEnv } from './env.ts';
 export { DiskError } from './errors.ts';
 export { findPluggedDisks, prepareDisks } from './prepare.ts';

@@ -68,6 +68,8 @@ export interface ConverterContext {
   readonly network: 'user' | 'tap';
   /** Network devices of the pod by name; needed with `tap`. */
   readonly links?: ReadonlyMap<string, NetworkLink>;
+  /** Containers of the pod change the domain before it is defined. */
+  readonly hasHookSidecars?: boolean;
   /** Of the pod: which devices of the machine it was given. */
   readonly deviceEnvironment?: DeviceEnvironment;
   /** PCI address by network, of networks that are devices of the machine. */

@@ -3,7 +3,7 @@ import type { ConverterContext } from './context.ts';
 import { invalid, unsupported } from './errors.ts';
 
 /** What of the context decides a network device. */
-export type InterfaceContext = Pick<ConverterContext, 'network' | 'links' | 'options'>;
+export type InterfaceContext = Pick<ConverterContext, 'network' | 'links' | 'options' | 'hasHookSidecars'>;
 
 export interface NamedInterface {
   readonly iface: Interface;
@@ -14,8 +14,8 @@ export interface NamedInterface {
 
 /** `slirp`, `macvtap` and the first `passt` were bindings of the core once; their field is all that is left. */
 const bindings = ['bridge', 'masquerade', 'sriov', 'passtBinding', 'binding', 'slirp', 'macvtap', 'passt'] as const;
-/** A device of the machine, with `sriov`, is no network device of QEMU's. */
-export type Binding = 'bridge' | 'masquerade' | 'passtBinding' | 'binding' | 'sriov';
+/** A device of the machine, with `sriov`, is no network device of QEMU's; that of a `sidecar` is written by a container of the pod. */
+export type Binding = 'bridge' | 'masquerade' | 'passtBinding' | 'binding' | 'sriov' | 'sidecar';
 
 /** What to use instead of a binding that this launcher does not have. */
 const instead = {
@@ -38,8 +38,7 @@ export function bindingOf({ iface, field }: NamedInterface, context: InterfaceCo
       if (context.network === 'tap') return binding;
       throw unsupported(`${field}.passtBinding`, 'use masquerade with user networking');
     case 'binding':
-      refusePluginWithoutTap(iface, field, context);
-      return binding;
+      return pluginBinding(iface, field, context);
     case 'slirp':
     case 'macvtap':
     case 'passt':
@@ -47,12 +46,13 @@ export function bindingOf({ iface, field }: NamedInterface, context: InterfaceCo
   }
 }
 
-/** A plug-in without a tap adds its device by a hook sidecar, which this launcher does not have. */
-function refusePluginWithoutTap(iface: Interface, field: string, context: InterfaceContext): void {
+/** A plug-in without a tap adds its device by a hook sidecar. */
+function pluginBinding(iface: Interface, field: string, context: InterfaceContext): 'binding' | 'sidecar' {
   const isTap = context.options?.interfaceDomainAttachment?.[iface.name] === 'tap';
-  if (isTap && context.network === 'tap') return;
+  if (isTap && context.network === 'tap') return 'binding';
+  if (!isTap && context.hasHookSidecars) return 'sidecar';
   throw unsupported(
     `${field}.binding ${iface.binding?.name ?? ''}`,
-    'use masquerade or bridge, or a network binding plug-in with domainAttachmentType tap or managedTap',
+    'use masquerade or bridge, or a network binding plug-in with domainAttachmentType tap or managedTap, or with a sidecarImage',
   );
 }

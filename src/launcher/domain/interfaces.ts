@@ -17,7 +17,7 @@ const maxQueues = 256;
 export function interfaceElements(vmi: VirtualMachineInstance, context: InterfaceContext): XmlContent[] {
   return namedInterfaces(vmi, context)
     .filter(({ iface }) => iface.state !== 'absent')
-    .filter((named) => bindingOf(named, context) !== 'sriov')
+    .filter((named) => !['sriov', 'sidecar'].includes(bindingOf(named, context)))
     .map((named) => interfaceElement(vmi, named, context));
 }
 

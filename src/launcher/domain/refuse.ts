@@ -11,11 +11,6 @@ const refusals: readonly Refusal[] = [
     (vmi) => vmi.spec.domain.launchSecurity,
     'remove it, or use a node of upstream KubeVirt',
   ],
-  [
-    'annotation hooks.kubevirt.io/hookSidecars',
-    (vmi) => vmi.metadata.annotations?.['hooks.kubevirt.io/hookSidecars'],
-    'remove the hook sidecars',
-  ],
 ];
 
 /** Guests are told of tags by a config drive, and by nothing else. */

@@ -1,21 +1,36 @@
 import type { VirtualMachineInstance } from '../../api/index.ts';
 import { findEfiFirmware, type NetworkLink } from '../../host/index.ts';
-import { prepareDisks } from '../disks/index.ts';
-import { buildDomainXml, type ConverterOptions, type LauncherPaths, shapedVmi } from '../domain/index.ts';
+import { type CloudInitData, prepareDisks } from '../disks/index.ts';
+import {
+  buildDomainXml,
+  type ConverterOptions,
+  type LauncherPaths,
+  parseDomainXml,
+  shapedVmi,
+} from '../domain/index.ts';
+import { LauncherError } from '../errors.ts';
 import type { LauncherEnvironment, LauncherOptions } from '../options.ts';
 import type { HypervisorChoice } from './hypervisor-choice.ts';
 import { readNetworkAddresses } from './network-addresses.ts';
 
 export interface PrepareDomainOptions {
-  readonly flags: Pick<LauncherOptions, 'imageVolume' | 'diskMemoryLimitBytes' | 'ovmfPath'>;
+  readonly flags: Pick<LauncherOptions, 'hookSidecars' | 'imageVolume' | 'diskMemoryLimitBytes' | 'ovmfPath'>;
   readonly environment: Pick<LauncherEnvironment, 'network' | 'child'>;
   readonly paths: LauncherPaths;
   /** CPUs that the pod may use. */
   readonly cpuSet: readonly number[];
   /** Sets up what the guest's networks need; gives the pod's network devices. */
+  /** Containers of the pod that change what is made here. */
+  readonly hooks: DomainHooks;
   readonly setUpNetwork: (vmi: VirtualMachineInstance) => Promise<ReadonlyMap<string, NetworkLink>>;
   /** Set when QEMU runs as another user than this process. */
   readonly owner: { readonly uid: number; readonly gid: number } | undefined;
+}
+
+export interface DomainHooks {
+  readonly changesCloudInit: boolean;
+  cloudInit(data: CloudInitData, vmi: VirtualMachineInstance): Promise<CloudInitData>;
+  domain(xml: string, vmi: VirtualMachineInstance): Promise<string>;
 }
 
 /** Limit of all file work of one sync; the agent waits 20 s for it. */
@@ -28,7 +43,7 @@ export async function prepareDomain(
   options: PrepareDomainOptions,
   choice: Pick<HypervisorChoice, 'choose'>,
 ): Promise<string> {
-  const { flags, environment, paths, cpuSet, owner, setUpNetwork } = options;
+  const { flags, environment, paths, cpuSet, owner, setUpNetwork, hooks } = options;
   const vmi = shapedVmi(given);
   const hypervisor = await choice.choose();
   const links = await setUpNetwork(vmi);
@@ -37,9 +52,10 @@ export async function prepareDomain(
     imageVolume: flags.imageVolume,
     ...(owner && { owner }),
     diskMemoryLimitBytes: flags.diskMemoryLimitBytes,
+    ...(hooks.changesCloudInit && { changeCloudInit: (data) => hooks.cloudInit(data, given) }),
     signal: AbortSignal.timeout(diskLimitMs),
   });
-  return buildDomainXml(vmi, {
+  const xml = buildDomainXml(vmi, {
     hypervisor,
     architecture: 'amd64',
     paths,
@@ -49,8 +65,18 @@ export async function prepareDomain(
     ...(kernelBoot && { kernelBoot }),
     network: environment.network,
     links,
+    hasHookSidecars: flags.hookSidecars > 0,
     deviceEnvironment: environment.child,
     networkAddresses: await readNetworkAddresses(vmi, paths.networkInfoFile),
     efi: await findEfiFirmware({ dirs: [flags.ovmfPath, '/usr/share/OVMF', '/usr/share/edk2/ovmf'] }),
   });
+  return sameDomain(xml, await hooks.domain(xml, given));
+}
+
+/** By its name this launcher finds the domain again. Throws LauncherError HOOK_FAILED, `ConvertError` BAD_XML. */
+function sameDomain(before: string, after: string): string {
+  if (after === before) return after;
+  const [was, is] = [before, after].map((xml) => parseDomainXml(xml).Name);
+  if (was === is) return after;
+  throw new LauncherError('HOOK_FAILED', `a hook sidecar made domain ${is} out of ${was}: it may not change the name`);
 }

@@ -8,7 +8,7 @@ import { silentLogger } from '../../../src/base/index.ts';
 import { type ConverterOptions, readLiveDomain } from '../../../src/launcher/domain/index.ts';
 import { parseLauncherFlags } from '../../../src/launcher/flags.ts';
 import { HypervisorChoice, prepareDomain } from '../../../src/launcher/lifecycle/index.ts';
-import { launcherArgs } from '../../fixtures/launcher-vmi.ts';
+import { launcherArgs, noHooks } from '../../fixtures/launcher-vmi.ts';
 import { imageDir, sandbox } from '../../unit/launcher/disks/sandbox.ts';
 import { migratingVmi, migrationBench } from '../../unit/launcher/migration/bench.ts';
 
@@ -22,7 +22,14 @@ function podOf(t: TestContext) {
   const image = box.put(`${imageDir(0)}/disk/root.qcow2`);
   execFileSync('qemu-img', ['create', '-q', '-f', 'qcow2', image, '8M']);
   const { paths } = box.env;
-  const options = { flags, environment: { network: 'user', child: {} }, paths, cpuSet: [0], owner: undefined } as const;
+  const options = {
+    flags,
+    environment: { network: 'user', child: {} },
+    paths,
+    cpuSet: [0],
+    owner: undefined,
+    hooks: noHooks,
+  } as const;
   const setUpNetwork = async () => new Map();
   return {
     root: box.root,

@@ -17,6 +17,7 @@ checkFolderRules({
     'memory-dump': [],
     lifecycle: ['domain', 'disks', 'guest-agent', 'notify'],
     'cmd-server': ['domain', 'stats'],
+    hooks: ['disks'],
     probe: [],
   },
   /** Errors, secrets in the pod, the options, the hypervisor as all of them see it. */

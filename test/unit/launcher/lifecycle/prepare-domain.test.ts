@@ -7,7 +7,7 @@ import { silentLogger } from '../../../../src/base/index.ts';
 import { launcherPaths } from '../../../../src/launcher/domain/index.ts';
 import { parseLauncherFlags } from '../../../../src/launcher/flags.ts';
 import { HypervisorChoice, prepareDomain } from '../../../../src/launcher/lifecycle/index.ts';
-import { launcherArgs, launcherVmi } from '../../../fixtures/launcher-vmi.ts';
+import { launcherArgs, launcherVmi, noHooks } from '../../../fixtures/launcher-vmi.ts';
 
 test('a VMI of another shape is refused with its field before anything is made for it', async (t) => {
   const root = mkdtempSync(path.join(tmpdir(), 'prepare-'));
@@ -21,6 +21,7 @@ test('a VMI of another shape is refused with its field before anything is made f
     paths: launcherPaths({ nonRoot: true, root }),
     cpuSet: [0],
     owner: undefined,
+    hooks: noHooks,
     setUpNetwork: async () => new Map(),
   } as const;
   const volumes = JSON.parse('[{"name":"a","emptyDisk":{"capacity":"1Mi"}},null]');
