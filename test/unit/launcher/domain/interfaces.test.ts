@@ -186,3 +186,11 @@ for (const [state, link, wanted] of linkCases) {
     assert.match(relink[0]?.xml ?? '', wanted ?? /^$/);
   });
 }
+
+test('the device of a plug-in without a tap is for its sidecar to write, where the pod has some', () => {
+  const vmi = vmiOf([{ name: 'default', binding: { name: 'plug' } }]);
+  const made = (hasHookSidecars: boolean) =>
+    buildDomainXml(vmi, contextWith({ network: 'tap', links: noLinks, hasHookSidecars }));
+  assert.doesNotMatch(made(true), /<interface/);
+  assert.throws(() => made(false), { code: 'UNSUPPORTED_FIELD', message: /or with a sidecarImage/ });
+});

@@ -2,14 +2,15 @@ import assert from 'node:assert/strict';
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { test } from 'node:test';
+import { type TestContext, test } from 'node:test';
+import type { VirtualMachineInstance } from '../../../../src/api/index.ts';
 import { silentLogger } from '../../../../src/base/index.ts';
 import { launcherPaths } from '../../../../src/launcher/domain/index.ts';
 import { parseLauncherFlags } from '../../../../src/launcher/flags.ts';
-import { HypervisorChoice, prepareDomain } from '../../../../src/launcher/lifecycle/index.ts';
+import { type DomainHooks, HypervisorChoice, prepareDomain } from '../../../../src/launcher/lifecycle/index.ts';
 import { launcherArgs, launcherVmi, noHooks } from '../../../fixtures/launcher-vmi.ts';
 
-test('a VMI of another shape is refused with its field before anything is made for it', async (t) => {
+function preparation(t: TestContext) {
   const root = mkdtempSync(path.join(tmpdir(), 'prepare-'));
   t.after(() => rmSync(root, { recursive: true, force: true }));
   const parsed = parseLauncherFlags([...launcherArgs, '--allow-emulation']);
@@ -21,14 +22,33 @@ test('a VMI of another shape is refused with its field before anything is made f
     paths: launcherPaths({ nonRoot: true, root }),
     cpuSet: [0],
     owner: undefined,
-    hooks: noHooks,
     setUpNetwork: async () => new Map(),
   } as const;
+  const prepare = (vmi: VirtualMachineInstance, hooks: DomainHooks = noHooks) =>
+    prepareDomain(vmi, {}, { ...options, hooks }, choice);
+  return { root, prepare };
+}
+
+test('a VMI of another shape is refused with its field before anything is made for it', async (t) => {
+  const { root, prepare } = preparation(t);
   const volumes = JSON.parse('[{"name":"a","emptyDisk":{"capacity":"1Mi"}},null]');
   const vmi = launcherVmi({ spec: { volumes } });
-  await assert.rejects(prepareDomain(vmi, {}, options, choice), {
+  await assert.rejects(prepare(vmi), {
     code: 'INVALID_FIELD',
     message: 'spec.volumes[1]: must be an object',
   });
   assert.deepEqual(readdirSync(root), []);
+});
+
+test('a hook sidecar may change a domain, and not its name, by which it is found again', async (t) => {
+  const { prepare } = preparation(t);
+  const changing = (from: string, to: string): DomainHooks => ({
+    ...noHooks,
+    domain: async (xml) => xml.replace(from, to),
+  });
+  const vmi = launcherVmi();
+  assert.match(await prepare(vmi, changing('<devices>', '<on_crash>preserve</on_crash><devices>')), /preserve/);
+  const renamed = prepare(vmi, changing('default_small', 'default_other'));
+  await assert.rejects(renamed, { code: 'HOOK_FAILED', message: /made domain default_other out of default_small/ });
+  await assert.rejects(prepare(vmi, changing('</domain>', '')), { code: 'BAD_XML' });
 });
