@@ -143,7 +143,10 @@ export class LauncherParts {
     this.sync = new VmiSync(named, { ...shared, prepare: deps.prepare, syncDisks, syncNetwork, onStarted });
     this.#poller = new GuestPoller({ ...named, intervals: flags }, { ...shared, store: this.#guest });
     this.#freezer = new GuestFreezer(shared);
-    this.#access = new GuestAccess(named, { ...shared, freezer: this.#freezer, notifier: this.notifier });
+    this.#access = new GuestAccess(
+      { ...named, swtpmDir: paths.disks.swtpmDir },
+      { ...shared, freezer: this.#freezer, notifier: this.notifier },
+    );
     this.#guestTime = new GuestTimeSync(named, shared);
     const secretsDir = path.join(paths.disks.privateDir, 'secret');
     this.#credentials = new AccessCredentials({ ...named, secretsDir }, shared);

@@ -16,6 +16,8 @@ export interface LauncherPaths {
   readonly hotplugDiskDir: string;
   readonly emptyDiskDir: string;
   readonly nvramDir: string;
+  /** What swtpm keeps of the TPM, by the domain's UUID. */
+  readonly swtpmDir: string;
   readonly serviceAccountDir: string;
   /** Sockets of side containers that serve file systems. */
   readonly virtiofsDir: string;
@@ -38,6 +40,7 @@ export function launcherPaths(options: { readonly nonRoot: boolean; readonly roo
     hotplugDiskDir: at('/var/run/kubevirt/hotplug-disks'),
     emptyDiskDir: at('/var/run/libvirt/empty-disks'),
     nvramDir: options.nonRoot ? path.join(privateDir, 'libvirt/qemu/nvram') : at('/var/lib/libvirt/qemu/nvram'),
+    swtpmDir: options.nonRoot ? path.join(privateDir, 'libvirt/qemu/swtpm') : at('/var/lib/libvirt/swtpm'),
     serviceAccountDir: at('/var/run/secrets/kubernetes.io/serviceaccount'),
     virtiofsDir: at(virtiofsDir),
     networkInfoFile: at(networkInfoFile),

@@ -1,4 +1,4 @@
-import type { VirtualMachineInstance } from '../../api/index.ts';
+import { keepsTpm, type VirtualMachineInstance } from '../../api/index.ts';
 import { type Clock, systemClock } from '../../base/index.ts';
 import { type DomainRef, DomainState, isLibvirtError } from '../../libvirt/index.ts';
 import type { VmiIdentity } from '../domain/index.ts';
@@ -7,6 +7,7 @@ import { existingDomain, type Hypervisor, type LauncherEvent } from '../ports.ts
 import { runAgentCommand } from './command.ts';
 import { type ExecRequest, type ExecResult, execInGuest } from './exec.ts';
 import type { GuestFreezer } from './freeze.ts';
+import { syncTpm } from './tpm-state.ts';
 
 export interface GuestAccessDeps {
   readonly hypervisor: Pick<Hypervisor, 'lookup' | 'state' | 'agentCommand'>;
@@ -25,12 +26,17 @@ const excusedPauses: readonly number[] = [1, 2, 3, 4, 7, 8, 9, 11, 12];
 export class GuestAccess {
   readonly #identity: VmiIdentity;
   readonly #domainName: string;
+  readonly #swtpmDir: string;
   readonly #deps: GuestAccessDeps;
   #probesPaused = false;
 
-  constructor(options: { readonly identity: VmiIdentity; readonly domainName: string }, deps: GuestAccessDeps) {
+  constructor(
+    options: { readonly identity: VmiIdentity; readonly domainName: string; readonly swtpmDir: string },
+    deps: GuestAccessDeps,
+  ) {
     this.#identity = options.identity;
     this.#domainName = options.domainName;
+    this.#swtpmDir = options.swtpmDir;
     this.#deps = deps;
   }
 
@@ -44,7 +50,10 @@ export class GuestAccess {
     if (migration && !migration.completed && !migration.failed) {
       throw new LauncherError('BUSY', 'the guest cannot be frozen while it is migrated');
     }
-    await this.#deps.freezer.freeze(await this.#existing(), unfreezeAfterSeconds);
+    const domain = await this.#existing();
+    // No freezing of file systems reaches it.
+    if (keepsTpm(vmi.spec.domain)) await syncTpm(this.#swtpmDir);
+    await this.#deps.freezer.freeze(domain, unfreezeAfterSeconds);
   }
 
   async unfreeze(): Promise<void> {

@@ -1,4 +1,7 @@
 import assert from 'node:assert/strict';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import { beforeEach, describe, test } from 'node:test';
 import { silentLogger } from '../../../../src/base/index.ts';
 import { execInGuest } from '../../../../src/launcher/guest-agent/exec.ts';
@@ -155,7 +158,8 @@ describe('guest ping', () => {
   beforeEach(() => {
     events.length = 0;
     const freezer = new GuestFreezer({ hypervisor, log: silentLogger, clock });
-    const options = { identity: { namespace: 'default', name: 'small', uid: 'u' }, domainName: 'default_small' };
+    const identity = { namespace: 'default', name: 'small', uid: 'u' };
+    const options = { identity, domainName: 'default_small', swtpmDir: '/nonexistent/swtpm' };
     access = new GuestAccess(options, { hypervisor, freezer, notifier: { sendEvent: (event) => events.push(event) } });
   });
 
@@ -241,5 +245,30 @@ describe('the poller', () => {
     await clock.pass(5_000);
     assert.equal(store.facts.fsFreezeStatus, 'thawed');
     poller.stop();
+  });
+});
+
+describe('freezing a guest whose TPM is kept', () => {
+  const tpm = launcherVmi({ spec: { domain: { devices: { tpm: { persistent: true } } } } });
+  const accessWith = (swtpmDir: string) => {
+    const identity = { namespace: 'default', name: 'small', uid: 'u' };
+    const freezer = new GuestFreezer({ hypervisor, log: silentLogger, clock });
+    const notifier = { sendEvent: () => undefined };
+    hypervisor.agentAnswers = () => 'thawed';
+    return new GuestAccess({ identity, domainName: 'default_small', swtpmDir }, { hypervisor, freezer, notifier });
+  };
+
+  test('what swtpm wrote is on the disk before the guest stands still, and where it cannot be, the guest is not frozen', async () => {
+    const dir = await mkdtemp(path.join(tmpdir(), 'virt-swtpm-'));
+    await mkdir(path.join(dir, 'uuid/tpm2'), { recursive: true });
+    await writeFile(path.join(dir, 'uuid/tpm2/tpm2-00.permall'), 'state');
+    await accessWith(dir).freeze(tpm, 0);
+    assert.ok(hypervisor.calls.includes('freeze'));
+    hypervisor.calls.length = 0;
+    await rm(dir, { recursive: true });
+    await assert.rejects(accessWith(dir).freeze(tpm, 0), { code: 'ENOENT' });
+    assert.ok(!hypervisor.calls.includes('freeze'));
+    await accessWith(dir).freeze(launcherVmi(), 0);
+    assert.ok(hypervisor.calls.includes('freeze'));
   });
 });
