@@ -143,7 +143,7 @@ export class Controller implements Component {
     const ownPods = new ReadYourWrites(cachedObjects(pods, keyOf), overlay);
     const config = () => this.#settings.current;
     const shared = { client, log, clock, random, events, vms, vmis, pods, ownPods, config };
-    const tscFrequency = () => lowestFrequency(nodes.list(), vmis.list(), config().minimumTscFrequency);
+    const tscFrequency = () => config().minimumTscFrequency ?? lowestFrequency(nodes.list(), vmis.list(), undefined);
     const dataVolumes = new DataVolumes({ client, clock, log, random });
     this.#vmis = new VmiController(
       { workers: options.vmiWorkers },

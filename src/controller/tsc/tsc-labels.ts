@@ -28,6 +28,8 @@ export class TscLabels implements Component {
   readonly name = 'TSC labels';
   readonly reconciler: SingleReconciler;
   readonly #deps: TscLabelsDeps;
+  /** Frequencies that nodes were last labelled for. */
+  #wanted: ReadonlySet<number> = new Set();
 
   constructor(deps: TscLabelsDeps) {
     this.#deps = deps;
@@ -50,8 +52,10 @@ export class TscLabels implements Component {
       }),
       vmis.onChange((key) => {
         const vmi = vmis.get(key);
-        // One that is gone may have been the last of its frequency.
-        if (!vmi || tscFrequencyOf(vmi) !== undefined) soon();
+        const frequency = vmi && tscFrequencyOf(vmi);
+        // One that is gone may have been the last of its frequency; what is wanted already is wanted still.
+        const isNews = vmi ? frequency !== undefined && !this.#wanted.has(frequency) : this.#wanted.size > 0;
+        if (isNews) soon();
       }),
     );
     soon();
@@ -71,6 +75,7 @@ export class TscLabels implements Component {
     const all = nodes.list();
     const guests = vmis.list();
     const wanted = wantedFrequencies(guests, lowestFrequency(all, guests, config().minimumTscFrequency));
+    this.#wanted = wanted;
     let problem: string | undefined;
     for (const node of all) {
       const changes = labelChanges(node, wanted);
