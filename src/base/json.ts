@@ -20,6 +20,12 @@ export function memberAt(value: unknown, ...path: readonly string[]): unknown {
   return path.reduce<unknown>((holder, name) => (isRecord(holder) ? holder[name] : undefined), value) ?? undefined;
 }
 
+/** The text at the end of `path`; undefined where there is none, or an empty one. */
+export function textAt(value: unknown, ...path: readonly string[]): string | undefined {
+  const text = memberAt(value, ...path);
+  return typeof text === 'string' && text !== '' ? text : undefined;
+}
+
 /** The list that it is, or none. */
 export function listOf(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : [];

@@ -1,5 +1,5 @@
 import { type KubeObject, type ResourceType, resources, type VirtualMachine } from '../../api/index.ts';
-import { isRecord, memberAt } from '../../base/index.ts';
+import { isRecord, memberAt, textAt } from '../../base/index.ts';
 import { InstancetypeError, type MatcherField, matcherFields, matcherOf } from '../../instancetype/index.ts';
 import { isKubeError, type KubeClient } from '../../kube/index.ts';
 
@@ -123,11 +123,6 @@ function labelsOf({ kind, metadata: { name, labels } }: KubeObject, field: Match
   if (!found) return { kind: 'nothing', why: `unable to find required ${label} label on ${kind} ${name}` };
   const ofKind = labels?.[`${label}-kind`];
   return { kind: 'found', name: found, ...(ofKind && { ofKind }) };
-}
-
-function textAt(value: unknown, ...path: readonly string[]): string | undefined {
-  const text = memberAt(value, ...path);
-  return typeof text === 'string' && text !== '' ? text : undefined;
 }
 
 async function readIfThere(

@@ -5,7 +5,7 @@ import {
   type VirtualMachine,
   type VirtualMachineSnapshotContent,
 } from '../../api/index.ts';
-import { isRecord, listOf, memberAt } from '../../base/index.ts';
+import { isRecord, listOf, memberAt, textAt } from '../../base/index.ts';
 import type { ClaimFilling } from '../data-volumes/index.ts';
 import type { FoundClass, SnapshotClasses } from './classes.ts';
 
@@ -28,11 +28,6 @@ export function volumesOf(spec: unknown): SourceVolume[] {
       textAt(volume, 'memoryDump', 'claimName');
     return [{ name: volume.name, claimName, isMemoryDump: isRecord(volume.memoryDump) }];
   });
-}
-
-function textAt(value: unknown, ...path: string[]): string | undefined {
-  const found = memberAt(value, ...path);
-  return typeof found === 'string' && found !== '' ? found : undefined;
 }
 
 /** Names of volumes on claims that a snapshot has nothing of. */

@@ -1,5 +1,5 @@
 import { type KubeObject, type ResourceType, resources, type VirtualMachine } from '../../api/index.ts';
-import { CodedError, isRecord, listOf, memberAt } from '../../base/index.ts';
+import { CodedError, isRecord, listOf, memberAt, textAt } from '../../base/index.ts';
 import { isKubeError, type KubeClient } from '../../kube/index.ts';
 
 /** `UNAUTHORIZED`: who runs the VM may not clone from there. `UNUSABLE`: nothing can be cloned from what the template names. */
@@ -134,9 +134,4 @@ function serviceAccountOf({ spec: { template } }: VirtualMachine): string {
     textAt(volume, 'serviceAccount', 'serviceAccountName'),
   );
   return textAt(template.spec, 'serviceAccountName') ?? ofVolumes.find((name) => name !== undefined) ?? 'default';
-}
-
-function textAt(value: unknown, ...path: readonly string[]): string | undefined {
-  const text = memberAt(value, ...path);
-  return typeof text === 'string' && text !== '' ? text : undefined;
 }
