@@ -2,7 +2,7 @@ import { getHeapSpaceStatistics, setFlagsFromString } from 'node:v8';
 import { heapForStreams } from './heap-for-streams.ts';
 
 /**
- * To be imported first. An agent's objects die soon; left to itself V8 takes tens of megabytes for those of one burst of starts
+ * To be imported first. The objects of an agent, and of a controller, die soon; left to itself V8 takes tens of megabytes for those of one burst of starts
  * and keeps them. Flags on a command line would have to be given by everybody who starts the program, so these are some that V8
  * reads while it runs: the young generation is made twice as large as it begins, which takes a tenth off the work for a start
  * and 2 MB, and stays so; the old one is collected when it has grown by half.

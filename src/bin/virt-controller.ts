@@ -1,3 +1,4 @@
+import './small-heap.ts';
 import { randomUUID } from 'node:crypto';
 import { arch, hostname } from 'node:os';
 import { createAdjustableLogger, errorMessage } from '../base/index.ts';
