@@ -122,8 +122,10 @@ export function converterOptions(options: cmd.VirtualMachineOptions | undefined)
         freePageReportingDisabled: clusterConfig.FreePageReportingDisabled,
         bochsDisplayForEfiGuests: clusterConfig.BochsDisplayForEFIGuests,
         serialConsoleLogDisabled: clusterConfig.SerialConsoleLogDisabled,
+        pciNumaAwareTopologyEnabled: clusterConfig.PCINUMAAwareTopologyEnabled,
       },
     }),
+    graceHostDeviceAliases: options.GraceHostDeviceAliases,
     ...(options.topology && {
       topology: options.topology.numa_cells.map(({ id, cpus }) => ({
         id,

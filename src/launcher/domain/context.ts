@@ -44,7 +44,10 @@ export interface ConverterOptions {
     readonly freePageReportingDisabled?: boolean;
     readonly bochsDisplayForEfiGuests?: boolean;
     readonly serialConsoleLogDisabled?: boolean;
+    readonly pciNumaAwareTopologyEnabled?: boolean;
   };
+  /** Devices of the machine that want a virtual IOMMU of NVIDIA's Grace. */
+  readonly graceHostDeviceAliases?: readonly string[];
   /** NUMA cells of the node; absent when the agent does not know them. */
   readonly topology?: readonly HostCell[];
   /** VMI interface name → `tap` or another attachment. */

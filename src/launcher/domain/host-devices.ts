@@ -39,7 +39,21 @@ export function hostDeviceElements(vmi: VirtualMachineInstance, context: Convert
       .flatMap((kind) => ofList.filter((device) => device.kind === kind))
       .flatMap(elementsOf(displays));
   });
-  return [...elements, ...sriovElements(vmi, context)];
+  const all = [...elements, ...sriovElements(vmi, context)];
+  refuseTopologies(vmi, context, all);
+  return all;
+}
+
+/** Upstream's gates of where a device is in the guest, which are alpha. What would be lost is refused where the VMI relies on it. */
+function refuseTopologies(vmi: VirtualMachineInstance, { options }: ConverterContext, devices: XmlContent[]): void {
+  const isStrict = vmi.spec.domain.cpu?.numa?.guestMappingPassthrough !== undefined;
+  const isByCell = options?.clusterConfig?.pciNumaAwareTopologyEnabled === true && isStrict;
+  if (isByCell && devices.some((device) => device['@type'] === 'pci')) {
+    const field = 'spec.domain.cpu.numa.guestMappingPassthrough with PCI devices and the gate PCINUMAAwareTopology';
+    throw unsupported(field, 'no device is placed by its NUMA cell here: remove it, or switch the gate off');
+  }
+  const [grace] = options?.graceHostDeviceAliases ?? [];
+  if (grace) throw unsupported(`the gate GraceIOVirtualization for ${grace}`, 'switch the gate off');
 }
 
 function named(vmi: VirtualMachineInstance, list: NamedDevice['list']): NamedDevice[] {

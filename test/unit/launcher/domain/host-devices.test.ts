@@ -9,7 +9,7 @@ import {
   shapedVmi,
 } from '../../../../src/launcher/domain/index.ts';
 import { childrenOf, parseXml, type XmlNode } from '../../../../src/launcher/domain/xml.ts';
-import { contextWith, lean, vmiWith } from './cases.ts';
+import { contextWith, lean, twoCells, vmiWith } from './cases.ts';
 
 const environment = {
   PCI_RESOURCE_VENDOR_COM_GPU: '0000:65:00.0',
@@ -226,4 +226,21 @@ test('PCI addresses are read from what the network plug-ins told, and nothing el
   for (const bad of ['{', '[]', '{"interfaces":7}', '{"interfaces":[null]}', '{"interfaces":[{"network":1}]}']) {
     assert.throws(() => networkPciAddresses(bad), { code: 'BAD_DEVICE' });
   }
+});
+
+test('a gate that places devices is refused where the VMI relies on it, and nowhere else', () => {
+  const gated = { clusterConfig: { pciNumaAwareTopologyEnabled: true }, topology: twoCells };
+  const made = (deviceName: string, options: object, numa?: object) => {
+    const cpu = { cores: 2, dedicatedCpuPlacement: true, ...(numa && { numa }) };
+    const devices = { ...lean, hostDevices: [{ name: 'x', deviceName }] };
+    const vmi = vmiWith({ devices, cpu, memory: { guest: '64Mi', hugepages: { pageSize: '2Mi' } } });
+    return buildDomainXml(vmi, contextWith({ deviceEnvironment: environment, options }));
+  };
+  const numa = { guestMappingPassthrough: {} };
+  assert.throws(() => made('vendor.com/card', gated, numa), { message: /gate PCINUMAAwareTopology is not supported/ });
+  assert.match(made('vendor.com/key', gated, numa), /usb-host-x/);
+  assert.match(made('vendor.com/card', gated), /hostdevice-x/);
+  assert.match(made('vendor.com/card', { topology: twoCells }, numa), /hostdevice-x/);
+  const grace = { graceHostDeviceAliases: ['hostdevice-x'] };
+  assert.throws(() => made('vendor.com/card', grace), { message: /GraceIOVirtualization for hostdevice-x is not/ });
 });
