@@ -96,7 +96,14 @@ export class PodPorts implements PodStreams {
     try {
       const guest = await this.#dial.dial(to, data);
       data.once('close', () => guest.destroySoon());
-      await pipeline(data, guest, data);
+      // Each way on its own: a server that ends first would otherwise take along what of its last words is not out yet.
+      data.pipe(guest);
+      guest.once('close', () => {
+        data.unpipe(guest);
+        // What the user says to nobody must not keep the session's other connections waiting.
+        data.resume();
+      });
+      await pipeline(guest, data);
       error.end();
     } catch (reason) {
       // kubectl prints it.

@@ -107,6 +107,22 @@ describe('ports of pods by the standalone node’s API', () => {
       child.kill();
     });
 
+    test(`all that a server says before it ends the connection arrives by ${way}, though its client says nothing`, async () => {
+      const said = Buffer.alloc(24 * 1024 * 1024, 'abcdefg');
+      const talker = createServer((socket) => {
+        socket.on('error', () => undefined);
+        socket.end(said);
+      });
+      await once(talker.listen(0, podIP), 'listening');
+      const { localPort, child } = await forward('own', (talker.address() as AddressInfo).port, isOld);
+      for (let turn = 0; turn < 3; turn++) {
+        const heard = Buffer.concat((await connect({ host: '127.0.0.1', port: localPort }).toArray()) as Buffer[]);
+        assert.ok(heard.equals(said), `${heard.length} of ${said.length} bytes`);
+      }
+      talker.close();
+      child.kill();
+    });
+
     test(`a port on which nothing listens is told to kubectl by ${way}`, async () => {
       const { localPort, lines, child } = await forward('own', 1, isOld);
       connect({ host: '127.0.0.1', port: localPort }).on('error', () => undefined);
