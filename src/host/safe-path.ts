@@ -19,7 +19,7 @@ import {
   watch,
   writeSync,
 } from 'node:fs';
-import { open } from 'node:fs/promises';
+import { type FileHandle, open } from 'node:fs/promises';
 import { CodedError, errorCode } from '../base/index.ts';
 import { NewFile } from './new-file.ts';
 import { lastBytes, readOpenedText } from './plain-file.ts';
@@ -186,6 +186,12 @@ export class SafePath {
     } finally {
       await file.close();
     }
+  }
+
+  /** A plain file, for who reads parts of it. Rejects with SafePathError NO_FILE, or the system's error. Who gets it closes it; this may be closed before. */
+  async openForReading(): Promise<FileHandle> {
+    if (!this.stat().isFile()) throw new SafePathError('NO_FILE', `${this.shown} is no plain file`);
+    return open(this.#path, constants.O_RDONLY | constants.O_NONBLOCK);
   }
 
   /** The end of a plain file, at most `maxBytes`, and how long the file is. Throws SafePathError NO_FILE, or the system's error. Keep it open until then. */

@@ -41,7 +41,10 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'device-plugin',
   ],
   launcher: ['base', 'api', 'host', 'wire', 'libvirt'],
-  controller: ['base', 'api', 'instancetype', 'reconcile', 'cluster-config', 'kube', 'tls', 'http', 'serving'],
+  'export-server': ['base', 'host', 'tls', 'http'],
+  controller: [
+    ...['base', 'api', 'instancetype', 'reconcile', 'cluster-config', 'kube', 'tls', 'certificates', 'http', 'serving'],
+  ],
   standalone: ['base', 'api', 'reconcile', 'host', 'kube', 'tls', 'certificates', 'http', 'web', 'apiserver'],
 };
 
@@ -61,7 +64,7 @@ const vendorFolders: Readonly<Record<string, readonly string[]>> = {
   'classic-level': ['apiserver'],
   rfc6902: ['apiserver', 'controller'],
   'fast-xml-parser': ['launcher', 'agent'],
-  yaml: ['apiserver', 'standalone', 'kube', 'launcher', 'agent', 'web'],
+  yaml: ['apiserver', 'standalone', 'kube', 'launcher', 'agent', 'web', 'export-server'],
   '@novnc/novnc': ['web'],
   '@xterm/xterm': ['web'],
   '@xterm/addon-fit': ['web'],

@@ -163,6 +163,7 @@ test('SafePath gives away no path but those', () => {
     'makeDirectory',
     'names',
     'newSocketAddress',
+    'openForReading',
     'overwrite',
     'readText',
     'removeDirectory',
