@@ -5,4 +5,8 @@
  */
 export { CertificateError } from './errors.ts';
 export { issue, isWorthKeeping, type LeafRequest, makeAuthority } from './issue.ts';
-export { ensureKubevirtCertificates, type KubevirtCertificates } from './kubevirt-certificates.ts';
+export {
+  ensureExportAuthority,
+  ensureKubevirtCertificates,
+  type KubevirtCertificates,
+} from './kubevirt-certificates.ts';

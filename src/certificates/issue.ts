@@ -25,6 +25,8 @@ const ownKeys = { name: 'ECDSA', namedCurve: 'P-256' } as const;
 const digest = { hash: 'SHA-256' } as const;
 /** X.520 allows 64 characters; names that other programs read in their own way are refused. */
 const harmless = /^[\w.:@ -]{1,64}$/;
+/** As long as DNS allows. */
+const harmlessHost = /^[\w.:-]{1,253}$/;
 
 type Library = typeof import('./library.ts');
 
@@ -114,7 +116,7 @@ function authorityExtensions(x509: Library) {
 function leafExtensions(x509: Library, { usage, hosts = [] }: LeafRequest) {
   const names = hosts.map((host) => ({
     type: isIP(host) === 0 ? ('dns' as const) : ('ip' as const),
-    value: checked(host),
+    value: checked(host, harmlessHost),
   }));
   return [
     new x509.BasicConstraintsExtension(false, undefined, true),
@@ -133,8 +135,8 @@ function nameOf(x509: Library, commonName: string): InstanceType<Library['Name']
   return new x509.Name([{ CN: [{ utf8String: checked(commonName) }] }]);
 }
 
-function checked(name: string): string {
-  if (harmless.test(name)) return name;
+function checked(name: string, pattern = harmless): string {
+  if (pattern.test(name)) return name;
   throw new CertificateError('BAD_NAME', `${JSON.stringify(name)} cannot be the name in a certificate`);
 }
 

@@ -50,6 +50,18 @@ export async function ensureKubevirtCertificates(dir: string, now: Date = new Da
   return { caBundle: authority.cert, server: pathsIn(dir, 'server'), client: pathsIn(dir, 'client') };
 }
 
+/**
+ * The authority that signs certificates of exporter pods, as `tls.crt` and `tls.key` in `dir` (0700): made when missing, torn or about to
+ * expire. Throws CertificateError.
+ */
+export async function ensureExportAuthority(dir: string, now: Date = new Date()): Promise<void> {
+  await mkdir(dir, { recursive: true, mode: 0o700 });
+  await chmod(dir, 0o700);
+  const kept = await readPair(dir, 'tls');
+  if (kept && isUsableAuthority(kept, now)) return;
+  await writePair(dir, 'tls', await makeAuthority({ commonName: 'export.kubevirt.io', days: authorityDays }, now));
+}
+
 async function ensureAuthority(dir: string, now: Date): Promise<PemPair> {
   const kept = await readPair(dir, 'ca');
   if (kept && isUsableAuthority(kept, now)) return kept;

@@ -8,7 +8,13 @@ import path from 'node:path';
 import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
 import tls from 'node:tls';
 import { ensureCertificates } from '../../../src/apiserver/index.ts';
-import { CertificateError, ensureKubevirtCertificates, issue, makeAuthority } from '../../../src/certificates/index.ts';
+import {
+  CertificateError,
+  ensureExportAuthority,
+  ensureKubevirtCertificates,
+  issue,
+  makeAuthority,
+} from '../../../src/certificates/index.ts';
 import { clientCommonName, serverCommonName } from '../../../src/tls/index.ts';
 import { madeByOpenssl } from '../../fixtures/openssl-certificates.ts';
 
@@ -104,6 +110,29 @@ describe('certificates of a node without an operator', () => {
         return true;
       });
     }
+  });
+
+  test('a host may have as long a name as DNS allows', async () => {
+    const authority = await makeAuthority({ commonName: 'a', days: 1 });
+    const host = `${'x'.repeat(63)}.${'y'.repeat(63)}.svc.cluster.local`;
+    const request = { commonName: 'a', usage: 'serverAuth', days: 1 } as const;
+    const { cert } = await issue(authority, { ...request, hosts: [host] });
+    assert.equal(new X509Certificate(cert).checkHost(host), host);
+    for (const wrong of ['', 'a\nb', 'x'.repeat(254)])
+      await assert.rejects(issue(authority, { ...request, hosts: [wrong] }), { code: 'BAD_NAME' });
+  });
+
+  test('the authority of exporter pods is kept, and made anew when it is torn', async () => {
+    const own = path.join(dir, 'export-ca');
+    const read = () => readFile(path.join(own, 'tls.crt'), 'utf8');
+    await ensureExportAuthority(own);
+    const first = await read();
+    assert.ok(new X509Certificate(first).ca);
+    await ensureExportAuthority(own);
+    assert.equal(await read(), first);
+    await writeFile(path.join(own, 'tls.key'), 'garbage');
+    await ensureExportAuthority(own);
+    assert.notEqual(await read(), first);
   });
 
   test('an authority has what makes it one and nothing else; a leaf has its usage, its names, and no right to sign', async () => {
