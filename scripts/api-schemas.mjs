@@ -40,6 +40,7 @@ const kubevirtKinds = {
   virtualmachinesnapshotcontent: 'snapshot.kubevirt.io/v1beta1/VirtualMachineSnapshotContent',
   virtualmachinerestore: 'snapshot.kubevirt.io/v1beta1/VirtualMachineRestore',
   virtualmachineclone: 'clone.kubevirt.io/v1beta1/VirtualMachineClone',
+  virtualmachineexport: 'export.kubevirt.io/v1/VirtualMachineExport',
   datavolumetemplatespec: 'cdi.kubevirt.io/v1beta1/DataVolume',
 };
 

@@ -10,6 +10,7 @@ export * from './domain.ts';
 export { readDomainStats, statOf } from './domain-stats.ts';
 export * from './domain-view.ts';
 export * from './explain.ts';
+export * from './export.ts';
 export type { GuestFigures } from './guest-figures.ts';
 export * from './guest-ports.ts';
 export type { HostFacts, NumaCell } from './host-facts.ts';

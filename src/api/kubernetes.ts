@@ -150,6 +150,13 @@ export const resources = {
     kind: 'VirtualMachineClone',
     namespaced: true,
   },
+  virtualMachineExports: {
+    group: 'export.kubevirt.io',
+    version: 'v1',
+    resource: 'virtualmachineexports',
+    kind: 'VirtualMachineExport',
+    namespaced: true,
+  },
   virtualMachineInstancetypes: instancetype('virtualmachineinstancetypes', 'VirtualMachineInstancetype', true),
   virtualMachineClusterInstancetypes: instancetype(
     'virtualmachineclusterinstancetypes',
@@ -226,6 +233,20 @@ export const resources = {
     resource: 'subjectaccessreviews',
     kind: 'SubjectAccessReview',
     namespaced: false,
+  },
+  ingresses: {
+    group: 'networking.k8s.io',
+    version: 'v1',
+    resource: 'ingresses',
+    kind: 'Ingress',
+    namespaced: true,
+  },
+  routes: {
+    group: 'route.openshift.io',
+    version: 'v1',
+    resource: 'routes',
+    kind: 'Route',
+    namespaced: true,
   },
   podDisruptionBudgets: {
     group: 'policy',

@@ -20,6 +20,8 @@ export const labels = {
   restoreSourceName: 'restore.kubevirt.io/source-vm-name',
   restoreSourceNamespace: 'restore.kubevirt.io/source-vm-namespace',
   podMemoryRequest: 'kubevirt.io/vmi-pod-memory-resource-requests',
+  /** On an exporter pod: by which its service finds it. */
+  exportService: 'kubevirt.io.virt-export-service',
   memoryOverheadRatio: 'kubevirt.io/memory-hotplug-overhead-ratio',
 } as const;
 

@@ -21,5 +21,6 @@ export {
 } from './storage.ts';
 export { vmAdmission } from './vm.ts';
 export { vmCloneAdmission } from './vm-clone.ts';
+export { vmExportAdmission } from './vm-export.ts';
 export { vmRestoreAdmission, vmSnapshotAdmission } from './vm-snapshot.ts';
 export { vmiAdmission } from './vmi.ts';

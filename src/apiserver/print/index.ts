@@ -24,6 +24,7 @@ export {
   replicaColumns,
   vmCloneColumns,
   vmColumns,
+  vmExportColumns,
   vmiColumns,
   vmRestoreColumns,
   vmSnapshotColumns,

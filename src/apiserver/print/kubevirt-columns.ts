@@ -81,4 +81,11 @@ export const vmCloneColumns: readonly Column[] = [
   column('TargetVirtualMachine', atPath('spec', 'target', 'name')),
 ];
 
+export const vmExportColumns: readonly Column[] = [
+  nameColumn,
+  column('SourceKind', atPath('spec', 'source', 'kind')),
+  column('SourceName', atPath('spec', 'source', 'name')),
+  column('Phase', atPath('status', 'phase')),
+];
+
 export const plainCustomColumns: readonly Column[] = [nameColumn, ageDateColumn];

@@ -17,6 +17,7 @@ const pools = ['virtualmachinepools'];
 const sizes = ['virtualmachineinstancetypes', 'virtualmachinepreferences'];
 const snapshots = ['virtualmachinesnapshots', 'virtualmachinerestores'];
 const clones = ['virtualmachineclones'];
+const exports = ['virtualmachineexports'];
 const scales = ['virtualmachineinstancereplicasets/scale'];
 const ofVmi = (...names: string[]) => names.map((name) => `virtualmachineinstances/${name}`);
 const ofVm = (...names: string[]) => names.map((name) => `virtualmachines/${name}`);
@@ -30,6 +31,7 @@ const view: readonly AccessRule[] = [
   { apiGroups: ['instancetype.kubevirt.io'], resources: sizes, verbs: read },
   { apiGroups: ['snapshot.kubevirt.io'], resources: [...snapshots, 'virtualmachinesnapshotcontents'], verbs: read },
   { apiGroups: ['clone.kubevirt.io'], resources: clones, verbs: read },
+  { apiGroups: ['export.kubevirt.io'], resources: exports, verbs: read },
   { apiGroups: ['cdi.kubevirt.io'], resources: ['datavolumes'], verbs: read },
   {
     apiGroups: [''],
@@ -63,6 +65,7 @@ const edit: readonly AccessRule[] = [
   { apiGroups: ['instancetype.kubevirt.io'], resources: sizes, verbs: write },
   { apiGroups: ['snapshot.kubevirt.io'], resources: snapshots, verbs: write },
   { apiGroups: ['clone.kubevirt.io'], resources: clones, verbs: write },
+  { apiGroups: ['export.kubevirt.io'], resources: exports, verbs: write },
   { apiGroups: ['cdi.kubevirt.io'], resources: ['datavolumes'], verbs: write },
   { apiGroups: ['upload.cdi.kubevirt.io'], resources: ['uploadtokenrequests'], verbs: ['create'] },
   { apiGroups: [''], resources: ['persistentvolumeclaims', 'configmaps', 'services'], verbs: write },
