@@ -55,17 +55,27 @@ async function makeProgram(
   const namespace = (await podNamespace()) ?? 'kubevirt';
   const lease = flags.lease && { namespace, name: 'virt-controller', identity, ...flags.lease };
   return new ControllerProgram(
-    { controller: controllerOptions(flags), lease, server, verbosity },
+    { controller: controllerOptions(flags, namespace), lease, server, verbosity },
     { ...logging, access, randomUuid: randomUUID },
   );
 }
 
-function controllerOptions(flags: ControllerFlags) {
+function controllerOptions(flags: ControllerFlags, namespace: string) {
   const { launcherImage, imagePullSecret, qemuTimeoutSeconds, launcherGroup, synced, runtimeUser, explainSocket } =
     flags;
-  const ofPods = { launcherImage, imagePullSecret, qemuTimeoutSeconds, launcherGroup, synced, runtimeUser };
+  const { exporterImage, exportCaDir: caDir } = flags;
+  const ofPods = {
+    launcherImage,
+    exporterImage,
+    imagePullSecret,
+    qemuTimeoutSeconds,
+    launcherGroup,
+    synced,
+    runtimeUser,
+  };
   return {
     ...flags,
+    exportAccess: { caDir, namespace },
     config: { ...ofPods, architecture: architectures[arch()] ?? arch() },
     ...(explainSocket !== '' && { explain: { socketFile: explainSocket, pid: process.pid } }),
   };

@@ -2,6 +2,7 @@ import { type LabelSelector, type LiveUpdateSettings, parseQuantity, readLabelSe
 import { memberAt } from '../base/index.ts';
 import type { KubeVirt } from './active-kubevirt.ts';
 import type { ConfigReader, ConfigReading } from './config-reader.ts';
+import { type ExporterPodSettings, readExporterPodSettings } from './export-settings.ts';
 import { readGates } from './feature-gates.ts';
 import { type LauncherPodSettings, readLauncherPodSettings } from './launcher-pod-settings.ts';
 import { readLiveUpdate } from './live-update.ts';
@@ -46,6 +47,8 @@ export interface ControllerConfig extends LiveUpdateSettings {
   /** Of claims that keep TPMs and EFI variables; empty: the cluster's default. */
   readonly vmStateStorageClass: string;
   readonly launcherPods: LauncherPodSettings;
+  readonly exporterImage: string;
+  readonly exporterPods: ExporterPodSettings;
   /** User the launcher runs as: 107, or 0 with the gate Root. */
   readonly runtimeUser: number;
   /** Gate ImageVolume, on by default since 1.9: images are volumes of the pod, and not side containers. */
@@ -74,6 +77,8 @@ export type ReferencePolicy = 'reference' | 'expand' | 'expandAll';
 /** What the command line says. */
 export interface ControllerConfigBase {
   readonly launcherImage: string;
+  /** `virt-exportserver` unless given. */
+  readonly exporterImage?: string;
   readonly imagePullSecret?: string;
   readonly qemuTimeoutSeconds?: number;
   readonly launcherGroup?: number;
@@ -105,10 +110,17 @@ export function controllerConfigReader(base: ControllerConfigBase): ConfigReader
       if (problem !== undefined) return { kind: 'unusable', problem };
       return {
         kind: 'usable',
-        config: toConfig(given, base, kubevirt.status?.defaultArchitecture || base.architecture),
+        config: {
+          ...toConfig(given, base, kubevirt.status?.defaultArchitecture || base.architecture),
+          ...exporterPods(given, memberAt(kubevirt, 'spec', 'certificateRotateStrategy')),
+        },
       };
     },
   };
+}
+
+function exporterPods(given: unknown, strategy: unknown): Pick<ControllerConfig, 'exporterPods'> {
+  return { exporterPods: readExporterPodSettings(readLauncherPodSettings(given, readGates(given)), strategy) };
 }
 
 /** Upstream removed the binding itself and still takes its name; no launcher could start what it makes. */
@@ -164,6 +176,8 @@ function toConfig(given: unknown, base: ControllerConfigBase, architecture: stri
     defaultRuntimeClass: text('defaultRuntimeClass', ''),
     vmStateStorageClass: text('vmStateStorageClass', ''),
     launcherPods: readLauncherPodSettings(given, gates),
+    exporterImage: base.exporterImage ?? 'virt-exportserver',
+    ...exporterPods(given, undefined),
     ...readLiveUpdate(given),
     runtimeUser: gates.Root ? 0 : base.runtimeUser,
     imageVolume: gates.ImageVolume,

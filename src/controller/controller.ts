@@ -32,6 +32,7 @@ import { addObjectMetrics, ControllerMeters, type QueueName } from './metrics/in
 import { MigrationController, type MigrationRetries, migrationRules } from './migration/index.ts';
 import { NodeController, nodeRules } from './node/index.ts';
 import { PoolController, poolRules } from './pool/index.ts';
+import { randomText } from './random-text.ts';
 import { ownWriteEchoMs } from './reconciling.ts';
 import { ReplicaSetController, replicaSetRules } from './replica-set/index.ts';
 import { type SchedulableNode, StandaloneScheduler } from './scheduler/index.ts';
@@ -55,6 +56,8 @@ export interface ControllerOptions {
   readonly snapshotWorkers: number;
   readonly restoreWorkers: number;
   readonly cloneWorkers: number;
+  readonly exportWorkers: number;
+  readonly exportAccess: { readonly caDir: string; readonly namespace: string };
   /** Bind launcher pods to nodes: where no kube-scheduler runs. */
   readonly standaloneScheduler: boolean;
   /** The Unix socket for questions on decisions, if there shall be one. */
@@ -177,7 +180,7 @@ export class Controller implements Component {
     const pools = new ReadYourWrites(cachedObjects(this.#unawaited.pools, keyOf), overlay);
     this.#pools = new PoolController({ workers: options.poolWorkers }, { ...shared, pools, ...counted('pool') });
     this.#tscLabels = new TscLabels({ ...shared, nodes, observer: meters.queueObserver('tsc-labels') });
-    const ofSnapshots = { ...shared, dataVolumes, claims, overlay, meters: this.#deps.meters };
+    const ofSnapshots = { ...shared, dataVolumes, claims, overlay, randomText, meters: this.#deps.meters };
     this.#snapshots = new SnapshotControllers(options, ofSnapshots);
     const scheduler = options.standaloneScheduler ? [new StandaloneScheduler({ ...shared, nodes })] : [];
     this.#workers = new Lifecycle([

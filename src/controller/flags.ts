@@ -27,6 +27,7 @@ export const controllerFlags = {
   'snapshot-controller-threads': { kind: 'int', fallback: 6, help: 'snapshots of VMs worked on side by side' },
   'restore-controller-threads': { kind: 'int', fallback: 3, help: 'restores of VMs worked on side by side' },
   'clone-controller-threads': { kind: 'int', fallback: 3, help: 'clones of VMs worked on side by side' },
+  'export-controller-threads': { kind: 'int', fallback: 3, help: 'exports worked on side by side' },
   'pool-controller-threads': { kind: 'int', fallback: 3, help: 'pools worked on side by side' },
   listen: { kind: 'string', fallback: '0.0.0.0', help: 'address of the HTTPS server' },
   port: { kind: 'int', fallback: 8182, help: 'port of /healthz, /leader and /metrics; 0: nothing is served' },
@@ -36,7 +37,12 @@ export const controllerFlags = {
     help: 'seconds until a launcher without a guest gives up, and up to 119 more',
   },
   'launcher-subgid': { kind: 'int', fallback: 107, help: 'group of the files of launcher pods' },
-  'exporter-image': { kind: 'string', fallback: 'virt-exportserver', help: `${later}image of VM exports` },
+  'exporter-image': { kind: 'string', fallback: 'virt-exportserver', help: 'image of exporter pods' },
+  'export-ca-dir': {
+    kind: 'string',
+    fallback: '/etc/virt-controller/exportca',
+    help: 'tls.crt and tls.key of the authority that signs the certificates of exporter pods',
+  },
   'image-pull-secret': { kind: 'string', fallback: '', help: 'pull secret of the launcher image' },
   ...path('kubevirt-share-dir', '/var/run/kubevirt'),
   ...path('ephemeral-disk-dir', '/var/run/kubevirt-ephemeral-disks'),
@@ -49,7 +55,6 @@ export const controllerFlags = {
   },
   'prom-key-file': { kind: 'string', fallback: `${certificates}/tls.key`, help: 'its key' },
   ...threads('disruption-budget', 3),
-  ...threads('export', 3),
   ...threads('backup', 6),
   'snapshot-controller-resync-period': {
     kind: 'duration',
@@ -98,6 +103,10 @@ export interface ControllerFlags {
   readonly snapshotWorkers: number;
   readonly restoreWorkers: number;
   readonly cloneWorkers: number;
+  readonly exportWorkers: number;
+  readonly exporterImage: string;
+  /** Absolute path. */
+  readonly exportCaDir: string;
   readonly runtimeUser: number;
   readonly standaloneScheduler: boolean;
   /** Absolute path; empty: no socket. */
@@ -137,6 +146,9 @@ export function parseControllerFlags(argv: readonly string[]): ControllerFlags |
     snapshotWorkers: positive('--snapshot-controller-threads', flags['snapshot-controller-threads']),
     restoreWorkers: positive('--restore-controller-threads', flags['restore-controller-threads']),
     cloneWorkers: positive('--clone-controller-threads', flags['clone-controller-threads']),
+    exportWorkers: positive('--export-controller-threads', flags['export-controller-threads']),
+    exporterImage: flags['exporter-image'],
+    exportCaDir: absolute('--export-ca-dir', flags['export-ca-dir']),
     runtimeUser: runtimeUserOf(flags),
     standaloneScheduler: flags['standalone-scheduler'],
     unused: unusedOf(flags),
@@ -202,6 +214,11 @@ function leaseOf(flags: FlagValues<typeof controllerFlags>): NonNullable<Control
     );
   }
   return { durationMs, renewDeadlineMs, retryPeriodMs };
+}
+
+function absolute(flag: string, file: string): string {
+  if (isAbsolute(file)) return file;
+  throw bad(`${flag} must be an absolute path`);
 }
 
 function absoluteOrNone(flag: string, file: string): string {

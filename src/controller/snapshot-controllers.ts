@@ -2,12 +2,16 @@ import {
   type Key,
   type KubeObject,
   keyOf,
+  labelQuery,
+  labels,
   type PersistentVolumeClaim,
   type Pod,
   resources,
+  type Service,
   type StorageClass,
   type VirtualMachine,
   type VirtualMachineClone,
+  type VirtualMachineExport,
   type VirtualMachineInstance,
   type VirtualMachineRestore,
   type VirtualMachineSnapshot,
@@ -16,11 +20,13 @@ import {
   type VolumeSnapshotClass,
 } from '../api/index.ts';
 import type { Clock, Component, Logger } from '../base/index.ts';
+import type { ControllerConfig } from '../cluster-config/index.ts';
 import { type EventRecorder, Informer, type KubeClient } from '../kube/index.ts';
 import { cachedObjects, ReadYourWrites, type ReconcileObserver } from '../reconcile/index.ts';
 import { CloneController, cloneRules } from './clone/index.ts';
 import type { DataVolumes } from './data-volumes/index.ts';
 import type { ExplainedController } from './explain/index.ts';
+import { ExportController, exportRules } from './export/index.ts';
 import { addSnapshotMetrics, type ControllerMeters, type QueueName } from './metrics/index.ts';
 import { RestoreController, restoreRules } from './restore/index.ts';
 import { awaitedVms, SnapshotController, snapshotRules } from './snapshot/index.ts';
@@ -31,6 +37,9 @@ export interface SnapshotControllersOptions {
   readonly snapshotWorkers: number;
   readonly restoreWorkers: number;
   readonly cloneWorkers: number;
+  readonly exportWorkers: number;
+  /** Where the authority of exporter pods is, and KubeVirt's own namespace. */
+  readonly exportAccess: { readonly caDir: string; readonly namespace: string };
 }
 
 export interface SnapshotControllersDeps {
@@ -39,12 +48,15 @@ export interface SnapshotControllersDeps {
   readonly vmis: ReadYourWrites<VirtualMachineInstance>;
   readonly claims: Informer<PersistentVolumeClaim>;
   readonly pods: Informer<Pod>;
+  readonly ownPods: ReadYourWrites<Pod>;
   readonly dataVolumes: DataVolumes;
   readonly events: EventRecorder;
   readonly meters: ControllerMeters;
   readonly clock: Clock;
   readonly log: Logger;
   readonly random: () => number;
+  readonly randomText: (length: number) => string;
+  readonly config: () => ControllerConfig;
   readonly overlay: ConstructorParameters<typeof ReadYourWrites>[1];
 }
 
@@ -58,7 +70,7 @@ interface Cache {
 
 const bySource = 'source';
 
-/** Snapshots of VMs, and what follows from them, on caches of their own: a cluster may have none of these kinds. */
+/** Snapshots of VMs, and what follows from them, exports among it, on caches of their own: a cluster may have none of these kinds. */
 export class SnapshotControllers {
   readonly classes: SnapshotClasses;
   readonly #informers: SnapshotInformers;
@@ -66,6 +78,7 @@ export class SnapshotControllers {
   readonly #contents: SnapshotContentController;
   readonly #restores: RestoreController;
   readonly #clones: CloneController;
+  readonly #exports: ExportController;
 
   constructor(options: SnapshotControllersOptions, deps: SnapshotControllersDeps) {
     const informers = makeInformers(deps);
@@ -119,10 +132,20 @@ export class SnapshotControllers {
         ...counted('vmclone'),
       },
     );
+    this.#exports = new ExportController(
+      { workers: options.exportWorkers, ...options.exportAccess },
+      {
+        ...{ ...shared, claims, dataVolumes, volumeSnapshots, ownPods: deps.ownPods, randomText: deps.randomText },
+        ...{ exports: overlaid(informers.exports), services: overlaid(informers.exportServices) },
+        settings: () => exportSettings(deps.config()),
+        onStorageChange: storage(),
+        ...counted('export-vmexport'),
+      },
+    );
   }
 
   get components(): readonly Component[] {
-    return [this.#snapshots, this.#contents, this.#restores, this.#clones];
+    return [this.#snapshots, this.#contents, this.#restores, this.#clones, this.#exports];
   }
 
   /** Nothing waits for their first lists. */
@@ -131,13 +154,14 @@ export class SnapshotControllers {
   }
 
   get reconcilers() {
-    const all = [this.#snapshots, this.#contents, this.#restores, this.#clones];
+    const all = [this.#snapshots, this.#contents, this.#restores, this.#clones, this.#exports];
     return all.map(({ reconciler }) => reconciler);
   }
 
-  get explained(): Readonly<Record<'vmsnapshot' | 'vmsnapshotcontent' | 'vmrestore' | 'vmclone', ExplainedController>> {
+  get explained(): Readonly<Record<ExplainedKind, ExplainedController>> {
     return {
       vmclone: { source: this.#clones.reconciler, rules: cloneRules },
+      vmexport: { source: this.#exports.reconciler, rules: exportRules },
       vmrestore: { source: this.#restores.reconciler, rules: restoreRules },
       vmsnapshot: { source: this.#snapshots.reconciler, rules: snapshotRules },
       vmsnapshotcontent: { source: this.#contents.reconciler, rules: snapshotContentRules },
@@ -149,11 +173,19 @@ export class SnapshotControllers {
     meters.read('snapshot-vmsnapshotcontent', this.#contents.reconciler);
     meters.read('restore-vmrestore', this.#restores.reconciler);
     meters.read('vmclone', this.#clones.reconciler);
+    meters.read('export-vmexport', this.#exports.reconciler);
     addSnapshotMetrics(meters.registry, { isLeading, snapshots: () => this.#informers.snapshots.list() });
   }
 }
 
+type ExplainedKind = 'vmsnapshot' | 'vmsnapshotcontent' | 'vmrestore' | 'vmclone' | 'vmexport';
 type SnapshotInformers = ReturnType<typeof makeInformers>;
+
+function exportSettings({ exporterImage, exporterPods, ...config }: ControllerConfig) {
+  const { imagePullPolicy, imagePullSecret } = config;
+  const exporter = { image: exporterImage, imagePullPolicy, imagePullSecret, resources: exporterPods.resources };
+  return { exporter, certificates: exporterPods.certificates, machineDefaults: config };
+}
 
 function makeInformers(deps: Pick<SnapshotControllersDeps, 'client' | 'log' | 'clock' | 'random'>) {
   return {
@@ -164,6 +196,14 @@ function makeInformers(deps: Pick<SnapshotControllersDeps, 'client' | 'log' | 'c
     contents: new Informer<VirtualMachineSnapshotContent>({ type: resources.virtualMachineSnapshotContents }, deps),
     restores: new Informer<VirtualMachineRestore>({ type: resources.virtualMachineRestores }, deps),
     clones: new Informer<VirtualMachineClone>({ type: resources.virtualMachineClones }, deps),
+    exports: new Informer<VirtualMachineExport>({ type: resources.virtualMachineExports }, deps),
+    exportServices: new Informer<Service>(
+      {
+        type: resources.services,
+        labelSelector: labelQuery({ key: labels.app, operator: 'In', values: ['virt-exporter'] }),
+      },
+      deps,
+    ),
     volumeSnapshots: new Informer<VolumeSnapshot>({ type: resources.volumeSnapshots }, deps),
     snapshotClasses: new Informer<VolumeSnapshotClass>({ type: resources.volumeSnapshotClasses }, deps),
     storageClasses: new Informer<StorageClass>({ type: resources.storageClasses }, deps),

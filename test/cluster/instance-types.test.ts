@@ -85,10 +85,12 @@ before(async () => {
     snapshotWorkers: 2,
     restoreWorkers: 2,
     cloneWorkers: 2,
+    exportWorkers: 2,
   };
   const workers = { ...owners, vmWorkers: 2, vmiWorkers: 2, migrationWorkers: 2, evacuationWorkers: 2 };
   const deps = { client, log: silentLogger, randomUuid: randomUUID };
-  controller = new Controller({ config, ...workers, standaloneScheduler: true }, deps);
+  const exportAccess = { caDir: '/nonexistent', namespace: 'kubevirt' };
+  controller = new Controller({ config, ...workers, exportAccess, standaloneScheduler: true }, deps);
   await controller.start(AbortSignal.timeout(10_000));
 });
 after(async () => {

@@ -18,7 +18,8 @@ export type QueueName =
   | 'snapshot-vmsnapshot'
   | 'snapshot-vmsnapshotcontent'
   | 'restore-vmrestore'
-  | 'vmclone';
+  | 'vmclone'
+  | 'export-vmexport';
 
 /** All that is counted while it happens: made before anything that is counted. */
 export class ControllerMeters {

@@ -2,13 +2,12 @@ import {
   annotations,
   labels,
   type PersistentVolumeClaim,
-  parseQuantity,
   resources,
   type VirtualMachine,
   type VirtualMachineRestore,
 } from '../../api/index.ts';
 import { controllerReference } from '../owned/index.ts';
-import { labelValue } from '../snapshot-source/index.ts';
+import { labelValue, sizedForSnapshot } from '../snapshot-source/index.ts';
 import { restoreMark } from './names.ts';
 import type { VolumeFacts } from './observation.ts';
 
@@ -57,7 +56,10 @@ export function makeClaim(
     },
     spec: {
       ...(spec.accessModes && { accessModes: spec.accessModes }),
-      resources: { ...spec.resources, requests: sized(spec.resources?.requests, volumeSnapshot?.status?.restoreSize) },
+      resources: {
+        ...spec.resources,
+        requests: sizedForSnapshot(spec.resources?.requests, volumeSnapshot?.status?.restoreSize),
+      },
       ...(spec.storageClassName !== undefined && { storageClassName: spec.storageClassName }),
       ...(spec.volumeMode !== undefined && { volumeMode: spec.volumeMode }),
       dataSource,
@@ -96,13 +98,4 @@ function without(
   isLeftOut: (key: string) => boolean,
 ): Record<string, string> {
   return Object.fromEntries(Object.entries(present ?? {}).filter(([key]) => !isLeftOut(key)));
-}
-
-type Amounts = NonNullable<NonNullable<PersistentVolumeClaim['spec']['resources']>['requests']>;
-
-/** The claim has grown since, or storage rounds up. */
-function sized(requests: Amounts = {}, restoreSize: string | number | undefined): Amounts {
-  if (restoreSize === undefined) return requests;
-  const has = parseQuantity(requests.storage ?? 0) ?? 0;
-  return has >= (parseQuantity(restoreSize) ?? 0) ? requests : { ...requests, storage: restoreSize };
 }

@@ -112,9 +112,9 @@ export class StandaloneScheduler implements Component {
   }
 }
 
-const placed: readonly (string | undefined)[] = ['virt-launcher', 'hotplug-disk'];
+const placed: readonly (string | undefined)[] = ['virt-launcher', 'hotplug-disk', 'virt-exporter'];
 
-/** Of the pods with a `kubevirt.io` label only launchers and what brings them volumes are ours to place. */
+/** Of the pods with a `kubevirt.io` label only launchers, what brings them volumes, and exporters are ours to place. */
 function isWaiting(pod: Pod): boolean {
   if (!placed.includes(pod.metadata.labels?.[labels.app])) return false;
   return !pod.spec.nodeName && !pod.metadata.deletionTimestamp && !podFacts.isFinal(pod);

@@ -191,6 +191,8 @@ export class ControllersWorld {
         snapshotWorkers: 2,
         restoreWorkers: 2,
         cloneWorkers: 2,
+        exportWorkers: 2,
+        exportAccess: { caDir: '/nonexistent', namespace: 'kubevirt' },
         standaloneScheduler: true,
       },
       {

@@ -9,6 +9,7 @@ checkFolderRules({
     evacuation: ['owned', 'pod'],
     node: ['pod'],
     explain: [],
+    export: ['data-volumes', 'instancetypes', 'owned', 'snapshot-source'],
     instancetypes: [],
     'kept-state': ['owned'],
     metrics: [],

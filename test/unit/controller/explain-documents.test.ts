@@ -47,6 +47,7 @@ test('each document has the bytes that its readers know', () => {
           vmsnapshotcontent: known,
           vmrestore: known,
           vmclone: known,
+          vmexport: known,
         },
         ...{ node: known, evacuation: known },
       },

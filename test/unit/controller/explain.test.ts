@@ -26,6 +26,7 @@ const controllers = {
   vmsnapshotcontent: controller(),
   vmrestore: controller(),
   vmclone: controller(),
+  vmexport: controller(),
   node: { ...controller(), rules: nodeRules },
   evacuation: controller(),
 };

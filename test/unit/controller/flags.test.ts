@@ -27,8 +27,12 @@ test('flags of launcher pods are carried on', () => {
 
 test('a flag that nothing uses, yet or at all, is named when it asks for something', () => {
   assert.deepEqual(parseControllerFlags([])?.unused, []);
-  const argv = ['--export-controller-threads=7', '--kubevirt-share-dir=/var/run/kubevirt', '--exporter-image=other'];
-  assert.deepEqual(parseControllerFlags(argv)?.unused, ['--exporter-image', '--export-controller-threads']);
+  const argv = [
+    '--backup-controller-threads=7',
+    '--kubevirt-share-dir=/var/run/kubevirt',
+    '--ephemeral-disk-dir=/other',
+  ];
+  assert.deepEqual(parseControllerFlags(argv)?.unused, ['--ephemeral-disk-dir', '--backup-controller-threads']);
   const needless = ['--node-topology-update-period', '--snapshot-controller-resync-period'];
   const periods = needless.map((name) => `${name}=7s`);
   assert.deepEqual(parseControllerFlags(periods)?.unused, needless.toReversed());
@@ -51,6 +55,8 @@ for (const argv of [
   ['--leader-elect-resource-lock', 'configmaps'],
   ['--leader-elect-renew-deadline', '20s'],
   ['--explain-socket', 'run/virt-controller.sock'],
+  ['--export-ca-dir', 'exportca'],
+  ['--export-controller-threads', '0'],
 ]) {
   test(`the command line ${argv.join(' ')} is refused`, () => {
     assert.throws(() => parseControllerFlags(argv), { name: /FlagError|ControllerFlagsError/ });
