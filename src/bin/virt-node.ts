@@ -134,6 +134,7 @@ function newNode(flags: NodeFlags, log: Logger, progress: (step: string) => void
         'virt-launcher': program('virt-launcher'),
         'container-disk': program('container-disk'),
         'virt-probe': program('virt-probe'),
+        'virt-exportserver': program('virt-exportserver'),
       },
       podNetwork: flags.podNetwork,
       hostDiskDirs: flags.hostDiskDirs,

@@ -48,6 +48,8 @@ export interface NodePaths {
   readonly controllerSocket: string;
   /** Authority and key pairs of the agent's servers and of their one client; for root only. */
   readonly certificatesDir: string;
+  /** Authority of exporter pods. */
+  readonly exportCaDir: string;
   /** Where the agent serves consoles since its last start; those of further nodes are beside it. */
   readonly agentAddress: string;
   /** Address of the page with its token; for root only. */
@@ -107,10 +109,12 @@ export function membersDir({ stateDir }: NodePaths): string {
 /** What of the node's own lies directly in the state directory, or elsewhere behind a link of the owner. */
 export function nodeDirectories(paths: NodePaths): string[] {
   const { apiDir, podsDir, imagesDir, runDir, privateDir, certificatesDir, labellerDir, libvirtCacheDir } = paths;
+  const { exportCaDir } = paths;
   const { claimsDir, snapshotsDir, hostDiskOwnersDir, podNetworkDir, sshDir, logDir, podLogsDir } = paths;
   const parts = [apiDir, podsDir, membersDir(paths), imagesDir, runDir, privateDir, certificatesDir, labellerDir];
   return [
     ...parts,
+    exportCaDir,
     path.dirname(libvirtCacheDir),
     claimsDir,
     snapshotsDir,
@@ -156,6 +160,7 @@ export function nodePaths(stateDir: string): NodePaths {
     agentSocket: path.join(root, 'kubevirt-private', explainSocketName),
     controllerSocket: path.join(root, 'kubevirt-private', 'virt-controller.sock'),
     certificatesDir: path.join(root, 'kubevirt-certificates'),
+    exportCaDir: path.join(root, 'export-ca'),
     agentAddress: path.join(run, 'agent.json'),
     webAddress: path.join(run, 'web-url'),
     webViewAddress: path.join(run, 'web-view-url'),

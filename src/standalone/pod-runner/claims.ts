@@ -6,7 +6,7 @@ import type { PodSource } from './ports.ts';
 export interface ClaimWish {
   readonly namespace: string;
   readonly name: string;
-  /** The guest gets it while it runs: its disk has to be QEMU's already. */
+  /** The guest gets it while it runs, or an exporter reads it: its disk has to be QEMU's already. */
   readonly needsImage: boolean;
 }
 

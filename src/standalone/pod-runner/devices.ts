@@ -48,11 +48,12 @@ export async function prepareDevices(
   return devices;
 }
 
-/** A new name in /dev, or in a directory that is the pod's own volume: there the agent finds what is plugged in. */
+/** A new name in /dev, or in a new directory of it, or in a directory that is the pod's own volume: there the agent finds what is plugged in. */
 function placeOf(devicePath: string, { volumeMounts = [] }: Container): string {
   const normal = path.posix.normalize(devicePath);
   const [, dir, name = '', ...more] = normal.split('/');
-  const isNew = dir === 'dev' && more.length === 0 && /^[a-z0-9][a-z0-9.-]*$/.test(name) && !ownDevices.includes(name);
+  const areNames = [name, ...more].every((each) => /^[a-z0-9][a-z0-9.-]*$/.test(each));
+  const isNew = dir === 'dev' && more.length <= 1 && areNames && !ownDevices.includes(name);
   const isInVolume = volumeMounts.some(({ mountPath }) => normal.startsWith(`${mountPath}/`));
   if (normal === devicePath && !normal.split('/').includes('..') && (isNew || isInVolume)) return normal;
   throw new NodeError(

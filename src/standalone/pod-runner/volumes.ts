@@ -142,6 +142,9 @@ export function hasObjects({ spec }: Pod): boolean {
   return (spec.volumes ?? []).some(({ secret, configMap }) => secret ?? configMap);
 }
 
+/** Kinds of pods whose programs have no other right to a disk than QEMU has; a launcher, which is root, gives it to QEMU itself, and libvirt takes it back. */
+const asQemu: readonly (string | undefined)[] = ['hotplug-disk', 'virt-exporter'];
+
 /** In the kubelet's layout. */
 function placeOf(podDir: string, plugin: string, name: string): string {
   return path.join(podDir, 'volumes', `kubernetes.io~${plugin}`, name);
@@ -175,7 +178,7 @@ async function prepareVolume(
   if (object) return prepareObject(pod, object, readers, deps);
   if (volume.persistentVolumeClaim) {
     const { claimName } = volume.persistentVolumeClaim;
-    const needsImage = pod.metadata.labels?.[labels.app] === 'hotplug-disk';
+    const needsImage = asQemu.includes(pod.metadata.labels?.[labels.app]);
     const { namespace = 'default' } = pod.metadata;
     const dir = await deps.claims.take({ namespace, name: claimName, needsImage });
     return { dir, readOnly: false, isPods: true };
@@ -251,7 +254,7 @@ const ownDirs = [
 /** Where libvirt and swtpm of a launcher that is root keep what a claim may keep; the pod has directories of its own there. */
 const stateDirs = ['/var/lib/libvirt/qemu/nvram', '/var/lib/libvirt/swtpm', '/var/lib/swtpm-localca'];
 
-/** Mount points are made in the pod's private /run, at `stateDirs`, or in its root directory where an attachment pod has its volumes. */
+/** Mount points are made in the pod's private /run, at `stateDirs`, or in its root directory, where attachment and exporter pods have their volumes. */
 function podPath(mountPath: string): string {
   const normal = path.posix
     .normalize(mountPath)
@@ -261,7 +264,7 @@ function podPath(mountPath: string): string {
   const isFree =
     normal.startsWith('/run/') ||
     stateDirs.includes(normal) ||
-    (others.length === 0 && first !== '' && ![...ownDirs, 'run'].includes(first));
+    (others.length <= 1 && first !== '' && ![...ownDirs, 'run'].includes(first));
   if (isFree && !mountPath.split('/').includes('..')) return normal;
   throw new NodeError(
     'UNSUPPORTED',

@@ -158,6 +158,8 @@ export class NodeMember {
           'virt-probe': programs['virt-probe'],
           '/usr/bin/virt-tail': [...asQemuUser, ...virtTail],
           '/usr/bin/container-disk': [...asQemuUser, ...programs['container-disk']],
+          // The user that its files and its disks are for.
+          '/usr/bin/virt-exportserver': [...asQemuUser, ...programs['virt-exportserver']],
         },
         env: { VIRT_LAUNCHER_KVM: kvm },
         isDraining,

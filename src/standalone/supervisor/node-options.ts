@@ -6,7 +6,7 @@ export const controlPrograms = ['virt-controller', 'apiserver'] as const;
 export type ProgramName = (typeof controlPrograms)[number] | 'virt-handler';
 
 /** What pods run. */
-export type PodProgramName = 'virt-launcher' | 'container-disk' | 'virt-probe';
+export type PodProgramName = 'virt-launcher' | 'container-disk' | 'virt-probe' | 'virt-exportserver';
 
 /** More than these no one machine has room for; and each takes two programs' memory. */
 export const maxNodes = 8;

@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
-import { readdir } from 'node:fs/promises';
+import { readdir, readFile } from 'node:fs/promises';
+import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { gunzipSync } from 'node:zlib';
 import { untilLogin } from '../../../src/standalone/index.ts';
 import { eventually } from '../../fixtures/eventually.ts';
+import { download, forwardPort } from '../../fixtures/export-download.ts';
 import { demoVmi, NodeProcess } from '../../fixtures/node-process.ts';
 
 const needsRoot = process.getuid?.() === 0 ? false : 'pods need root';
@@ -128,6 +131,37 @@ describe('data that is kept by the standalone node', { skip: needsRoot }, () => 
     await untilUp('twin');
     await shows('twin', 'first');
     await node.kubectl('delete', 'vm/twin', 'vmsnapshot/snap', '--timeout=60s');
+  });
+
+  test('the disks of a stopped VM are downloaded as they are, and its start takes the exporter away', async () => {
+    await turn('Halted');
+    const source = { apiGroup: 'kubevirt.io', kind: 'VirtualMachine', name: 'keeper' };
+    const metadata = { name: 'out' };
+    await node.apply({ apiVersion: 'export.kubevirt.io/v1', kind: 'VirtualMachineExport', metadata, spec: { source } });
+    await node.kubectl('wait', 'vmexport/out', '--for=condition=Ready', '--timeout=50s');
+    const { status } = JSON.parse(await node.kubectl('get', 'vmexport', 'out', '-o', 'json'));
+    const { cert, volumes, manifests } = status.links.internal;
+    const secret = await node.kubectl('get', 'secret', status.tokenSecretRef, '-o', 'jsonpath={.data.token}');
+    const token = Buffer.from(secret, 'base64').toString();
+    await using forward = await forwardPort(node, `service/${status.serviceName}`, 443);
+    const get = (url: string, shown = token) => download({ url, port: forward.port, cert, token: shown });
+    assert.equal(volumes.length, claims.length);
+    for (const { name, formats } of volumes) {
+      const { uid } = JSON.parse(await node.kubectl('get', 'pvc', name, '-o', 'json')).metadata;
+      const disk = await readFile(path.join(node.paths.claimsDir, `default_${name}_${uid}`, 'disk.img'));
+      const [raw, gzip] = await Promise.all(formats.map(({ url }: { url: string }) => get(url)));
+      assert.ok(raw?.body.equals(disk), `${name}: ${raw?.status}, ${raw?.body.length} of ${disk.length} bytes`);
+      assert.ok(gunzipSync(gzip?.body ?? Buffer.alloc(0)).equals(disk));
+      assert.match(disk.toString('latin1', 0, 16), /^kept on /);
+    }
+    assert.equal((await get(volumes[0].formats[0].url, 'wrong')).status, 401);
+    const { items } = JSON.parse((await get(manifests[0].url)).body.toString());
+    assert.deepEqual(items.map(({ kind }: { kind: string }) => kind).slice(0, 2), ['ConfigMap', 'VirtualMachine']);
+    await turn('Always');
+    await node.kubectl('wait', 'vmexport/out', '--for=condition=Ready=false', '--timeout=50s');
+    await node.kubectl('delete', 'vmexport', 'out', '--timeout=50s');
+    const all = ['get', 'pod,service,secret,configmap', '-o', 'name'];
+    await eventually(async () => assert.doesNotMatch(await node.kubectl(...all), /export/), 30_000);
   });
 
   test('a snapshot, and a second VM that begins with it; with the claims the data goes', async () => {
