@@ -2,7 +2,7 @@ import path from 'node:path';
 import type { Container, Pod } from '../../api/index.ts';
 import { NodeError } from '../errors.ts';
 import type { SandboxDevice } from './sandbox-plan.ts';
-import type { VolumeDeps } from './volumes.ts';
+import { exportVolumes, type VolumeDeps } from './volumes.ts';
 
 /** What every pod has in its /dev already. */
 const ownDevices = [
@@ -48,12 +48,13 @@ export async function prepareDevices(
   return devices;
 }
 
-/** A new name in /dev, or in a new directory of it, or in a directory that is the pod's own volume: there the agent finds what is plugged in. */
+/** A new name in /dev, or in `exportVolumes` there, or in a directory that is the pod's own volume: there the agent finds what is plugged in. */
 function placeOf(devicePath: string, { volumeMounts = [] }: Container): string {
   const normal = path.posix.normalize(devicePath);
   const [, dir, name = '', ...more] = normal.split('/');
   const areNames = [name, ...more].every((each) => /^[a-z0-9][a-z0-9.-]*$/.test(each));
-  const isNew = dir === 'dev' && more.length <= 1 && areNames && !ownDevices.includes(name);
+  const isShallow = more.length === 0 || (more.length === 1 && name === exportVolumes);
+  const isNew = dir === 'dev' && isShallow && areNames && !ownDevices.includes(name);
   const isInVolume = volumeMounts.some(({ mountPath }) => normal.startsWith(`${mountPath}/`));
   if (normal === devicePath && !normal.split('/').includes('..') && (isNew || isInVolume)) return normal;
   throw new NodeError(

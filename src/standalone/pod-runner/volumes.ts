@@ -251,10 +251,13 @@ const ownDirs = [
   '.host',
 ];
 
+/** Where exporter pods have their volumes, as upstream's controller says; in /dev their devices. */
+export const exportVolumes = 'export-volumes';
+
 /** Where libvirt and swtpm of a launcher that is root keep what a claim may keep; the pod has directories of its own there. */
 const stateDirs = ['/var/lib/libvirt/qemu/nvram', '/var/lib/libvirt/swtpm', '/var/lib/swtpm-localca'];
 
-/** Mount points are made in the pod's private /run, at `stateDirs`, or in its root directory, where attachment and exporter pods have their volumes. */
+/** Mount points are made in the pod's private /run, at `stateDirs`, in its root directory, where attachment pods have their volumes, or in `exportVolumes`. */
 function podPath(mountPath: string): string {
   const normal = path.posix
     .normalize(mountPath)
@@ -264,7 +267,8 @@ function podPath(mountPath: string): string {
   const isFree =
     normal.startsWith('/run/') ||
     stateDirs.includes(normal) ||
-    (others.length <= 1 && first !== '' && ![...ownDirs, 'run'].includes(first));
+    (others.length === 0 && first !== '' && ![...ownDirs, 'run'].includes(first)) ||
+    (others.length === 1 && first === exportVolumes);
   if (isFree && !mountPath.split('/').includes('..')) return normal;
   throw new NodeError(
     'UNSUPPORTED',

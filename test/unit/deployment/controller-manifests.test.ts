@@ -17,8 +17,11 @@ test('the arguments parse, and the certificate is where the program looks for it
   const flags = parseControllerFlags(container.args);
   assert.equal(flags?.server?.port, 8443);
   const folders = container.volumeMounts.map(({ mountPath }: { mountPath: string }) => mountPath);
-  for (const file of Object.values(flags?.server?.keyPair ?? {})) assert.deepEqual(folders, [path.dirname(file)]);
+  const { certFile = '', keyFile = '' } = flags?.server?.keyPair ?? {};
+  assert.equal(path.dirname(certFile), path.dirname(keyFile));
+  assert.deepEqual(folders, [path.dirname(certFile), flags?.exportCaDir]);
   assert.equal(container.args[1], 'quay.io/kubevirt/virt-launcher:v1.9.0');
+  assert.equal(flags?.exporterImage, 'quay.io/kubevirt/virt-exportserver:v1.9.0');
 });
 
 test('two replicas, as an ordinary user without rights on the node; probes ask what is served', () => {

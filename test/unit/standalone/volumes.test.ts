@@ -354,7 +354,7 @@ describe('volumes of a pod', { skip: needsRoot }, () => {
     });
   }
 
-  for (const mountPath of ['/usr', '/etc', '/run', '/', '/dev', '/v/w', '/v/../usr']) {
+  for (const mountPath of ['/usr', '/etc', '/run', '/', '/dev', '/v/w', '/export-volumes/a/b', '/v/../usr']) {
     test(`nothing is mounted at ${mountPath}`, async () => {
       await bind();
       await assert.rejects(prepare([claimed], [{ name: 'v', mountPath }]), { code: 'UNSUPPORTED' });
