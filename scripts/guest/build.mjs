@@ -157,6 +157,43 @@ function installBusybox(busybox, root) {
   symlinkSync('/bin/busybox', path.join(root, 'init'));
 }
 
+const signatureMark = '~Module signature appended~\n';
+/** Of what stands between a signature and the mark; its last four bytes are the signature's length. */
+const signatureInfoBytes = 12;
+
+/**
+ * A module without its signature and without its types for BPF, which this guest has no use for: an emulated kernel is at work on both for a tenth of a
+ * second.
+ * @param {Buffer} module ELF, 64 bits, little-endian
+ */
+function bareModule(module) {
+  return withoutTypes(withoutSignature(module));
+}
+
+function withoutSignature(module) {
+  const end = module.length - signatureMark.length;
+  if (module.toString('latin1', end) !== signatureMark) return module;
+  return module.subarray(0, end - signatureInfoBytes - module.readUInt32BE(end - 4));
+}
+
+/** The section stays, under a name that the kernel does not look for. */
+function withoutTypes(module) {
+  const bare = Buffer.from(module);
+  const [sections, headerBytes, count, names] = [
+    Number(bare.readBigUInt64LE(40)),
+    bare.readUInt16LE(58),
+    bare.readUInt16LE(60),
+    bare.readUInt16LE(62),
+  ];
+  const headerOf = (section) => sections + section * headerBytes;
+  const namesAt = Number(bare.readBigUInt64LE(headerOf(names) + 24));
+  for (let section = 0; section < count; section++) {
+    const nameAt = namesAt + bare.readUInt32LE(headerOf(section));
+    if (bare.toString('latin1', nameAt, nameAt + 5) === '.BTF\0') bare.write('.btf', nameAt, 'latin1');
+  }
+  return bare;
+}
+
 /** The modules of both times, and a file of each that names them in order. */
 function installModules(modulesDir, root, late) {
   const early = modulesInOrder(modulesDir, wantedModules);
@@ -166,7 +203,7 @@ function installModules(modulesDir, root, late) {
     [others, late, 'late'],
   ]) {
     const target = path.join(dir, 'lib/modules');
-    for (const file of files) copyFileSync(file, path.join(target, path.basename(file)));
+    for (const file of files) writeFileSync(path.join(target, path.basename(file)), bareModule(readFileSync(file)));
     writeFileSync(path.join(target, order), files.map((file) => `${path.basename(file)}\n`).join(''));
   }
 }

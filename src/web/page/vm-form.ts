@@ -68,7 +68,7 @@ export interface VmFormProps {
 /** Names of the form's volumes. */
 const names = { root: 'root', iso: 'iso', disk: 'disk', cloudInit: 'cloudinit', network: 'default' } as const;
 const kernelFiles = { kernelPath: '/boot/vmlinuz', initrdPath: '/boot/initramfs.gz' };
-const kernelArgs = 'console=tty0 console=ttyS0 no_timer_check quiet';
+const kernelArgs = 'console=tty0 console=ttyS0 noreplace-smp cryptomgr.notests no_timer_check quiet';
 const usualScratch = '2Gi';
 
 /** What the form begins with. */
