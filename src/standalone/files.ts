@@ -8,6 +8,12 @@ export async function writeFileAtomic(file: string, content: string | Uint8Array
   await replaceFile(file, content, mode);
 }
 
+/** The same for what is of no use after a power failure, as the processes that it is about end with it: no disk is waited for. */
+export async function writeForThisBoot(file: string, content: string, mode = 0o600): Promise<void> {
+  await mkdir(path.dirname(file), { recursive: true });
+  await replaceFile(file, content, mode, 'process');
+}
+
 /** As `writeFileAtomic`, in two steps: what is written replaces the file only when it is kept. */
 export async function draftFileAtomic(file: string, content: string, mode = 0o600): Promise<FileDraft> {
   await mkdir(path.dirname(file), { recursive: true });

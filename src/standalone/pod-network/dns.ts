@@ -3,7 +3,7 @@ import { chmod, mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import { errorMessage, sleep } from '../../base/index.ts';
 import { NodeError } from '../errors.ts';
-import { writeFileAtomic } from '../files.ts';
+import { writeForThisBoot } from '../files.ts';
 
 /** Of the node's own names; no name server of the world will ever have it. */
 export const dnsDomain = 'vm.internal';
@@ -113,7 +113,7 @@ export class PodDns {
       ...names.map((each) => ({ ...each, name: `${each.name}.${dnsDomain}` })),
     ];
     const lines = all.flatMap((each) => each.addresses.map((address) => `${address} ${each.name}\n`));
-    await writeFileAtomic(this.#file, lines.join(''), 0o644);
+    await writeForThisBoot(this.#file, lines.join(''), 0o644);
     // The node's own mask leaves it to root.
     await chmod(this.#file, 0o644);
   }

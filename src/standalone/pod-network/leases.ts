@@ -2,7 +2,7 @@ import { mkdir, readdir, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { memberAt } from '../../base/index.ts';
 import { NodeError } from '../errors.ts';
-import { readIfThere, writeFileAtomic } from '../files.ts';
+import { readIfThere, writeForThisBoot } from '../files.ts';
 import { isAddressableName } from './dns.ts';
 import { addressAt, capacityOf, gatewayOffset, maxPods, type Subnets, seedOf, textOf } from './subnets.ts';
 
@@ -24,8 +24,8 @@ interface Lease {
 const uidPattern = /^[A-Za-z0-9][A-Za-z0-9-]{0,62}$/;
 
 /**
- * Which pod has which address: a file per pod, written before the pod has it. A UID begins to look for a free one at the same place each time, and an
- * address that came free is seldom another pod's at once.
+ * Which pod has which address: a file per pod, written before the pod has it; after a power failure no pod has any. A UID begins to look for a free
+ * one at the same place each time, and an address that came free is seldom another pod's at once.
  */
 export class Leases {
   readonly #dir: string;
@@ -64,7 +64,7 @@ export class Leases {
     // In memory first: two pods ask at the same time.
     this.#leases.set(uid, lease);
     try {
-      await writeFileAtomic(path.join(this.#dir, uid), `${JSON.stringify(lease)}\n`);
+      await writeForThisBoot(path.join(this.#dir, uid), `${JSON.stringify(lease)}\n`);
     } catch (error) {
       this.#leases.delete(uid);
       throw error;

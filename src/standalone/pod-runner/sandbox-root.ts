@@ -95,7 +95,9 @@ ln -s ../run root/var/run && ln -s ../run/lock root/var/lock && ln -s pts/ptmx r
 found=
 for file in ${etcFiles.map((name) => `etc/${name}`).join(' ')}; do [ ! -f "/$file" ] || found="$found $file"; done
 (cd / && cp -L --parents $found "$OLDPWD/root/") || die 'no /etc'
-for dir in ${etcDirs.join(' ')}; do [ ! -d "/etc/$dir" ] || cp -RP "/etc/$dir" root/etc/ || die "no /etc/$dir"; done
+found=
+for dir in ${etcDirs.join(' ')}; do [ ! -d "/etc/$dir" ] || found="$found /etc/$dir"; done
+[ -z "$found" ] || cp -RP $found root/etc/ || die "no $found"
 cp passwd group root/etc/
 cp -a ${devices.map((name) => `/dev/${name}`).join(' ')} root/dev/ || die 'cannot make devices: this takes the right to make them'
 for device in ${forQemu}; do

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { errorCode, errorMessage, sleep } from '../../base/index.ts';
 import { openPty } from '../../host/index.ts';
 import { NodeError } from '../errors.ts';
-import { readIfThere, writeFileAtomic } from '../files.ts';
+import { readIfThere, writeFileAtomic, writeForThisBoot } from '../files.ts';
 import { isAlive, type ProcessIdentity, parseIdentity, signalProcess } from '../process-identity.ts';
 import { accountFiles } from './accounts.ts';
 import { copyLibvirtCache } from './libvirt-cache.ts';
@@ -241,13 +241,12 @@ export class Sandboxes {
       await writeFile(path.join(dir, name), text);
       await chmod(path.join(dir, name), 0o644);
     }
-    await writeFileAtomic(
+    await writeForThisBoot(
       path.join(dir, 'shim.sh'),
       shimScript(await this.#makeCgroup(plan.uid), plan.network !== undefined),
-      0o600,
     );
     // Last: with this file the sandbox counts as started. It has the pod's environment in it.
-    await writeFileAtomic(path.join(dir, 'init.sh'), initScript(plan, this.#options.programs), 0o600);
+    await writeForThisBoot(path.join(dir, 'init.sh'), initScript(plan, this.#options.programs));
     return dir;
   }
 
