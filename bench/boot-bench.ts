@@ -37,7 +37,7 @@ export async function bootBench(runs: number, say: (text: string) => void): Prom
         `run ${run} of ${runs}: Running after ${boot.runningMs.toFixed(0)} ms, login after ${boot.loginMs.toFixed(0)} ms`,
       );
     }
-    return [...bootFigures(boots, node.readyMs), ...programFigures(startUps, programs)];
+    return [...bootFigures(boots, node.readyMs), ...waterfall(boots), ...programFigures(startUps, programs)];
   } finally {
     await node.stop();
   }
@@ -58,6 +58,17 @@ function bootFigures(boots: readonly Boot[], readyMs: number): Figure[] {
     figure('apply → serial login', (boot) => boot.loginMs),
     figure('delete → gone', (boot) => boot.goneMs),
   ];
+}
+
+/** How long each row of the timelines took, in the order of the first one. */
+function waterfall(boots: readonly Boot[]): Figure[] {
+  const samples = new Map<string, number[]>();
+  for (const { part, what, from, to } of boots.flatMap(({ rows }) => rows)) {
+    if (from === undefined) continue;
+    const name = `  ${part}: ${what}`;
+    samples.set(name, [...(samples.get(name) ?? []), Date.parse(to) - Date.parse(from)]);
+  }
+  return [...samples].map(([name, ms]) => ({ name, unit: 'ms', samples: ms }));
 }
 
 function programFigures(

@@ -3,7 +3,7 @@ import path from 'node:path';
 import { parse } from 'yaml';
 import { resources, type VirtualMachineInstance } from '../src/api/index.ts';
 import { sleep } from '../src/base/index.ts';
-import { openConsole, untilLogin } from '../src/standalone/index.ts';
+import { openConsole, readTimeline, type TimelineRow, untilLogin } from '../src/standalone/index.ts';
 import { logLine } from './logs.ts';
 import type { NodeUnderTest } from './node-under-test.ts';
 
@@ -15,6 +15,8 @@ export interface Boot {
   readonly agentMs: number;
   readonly loginMs: number;
   readonly goneMs: number;
+  /** As `virt-node explain --timeline` has it. */
+  readonly rows: readonly TimelineRow[];
 }
 
 type Watched = ReadonlyMap<string, number>;
@@ -48,9 +50,11 @@ export async function measureBoot(
   const wall = (phase: string) => performance.timeOrigin + startMs + at(phase);
   const agentMs = agentShareMs(node, name, podUid, { scheduled: wall('Scheduled'), running: wall('Running') });
   whileRunning(podUid);
+  const { rows } = await readTimeline(node.paths, { namespace: 'default', name }, new Date());
   await client.delete(type, { namespace: 'default', name });
   await watching;
-  return { scheduledMs: at('Scheduled'), runningMs: at('Running'), agentMs, loginMs, goneMs: at('deleted') - loginMs };
+  const [scheduledMs, runningMs, goneMs] = [at('Scheduled'), at('Running'), at('deleted') - loginMs];
+  return { scheduledMs, runningMs, agentMs, loginMs, goneMs, rows };
 }
 
 /**

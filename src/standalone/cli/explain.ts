@@ -14,11 +14,15 @@ import { errorMessage, plainText } from '../../base/index.ts';
 import { KubeError } from '../../kube/index.ts';
 import { foreignSocket, getExplanation, knownAgents } from '../agent-api/index.ts';
 import { NodeError } from '../errors.ts';
-import { nodePaths } from '../paths.ts';
+import { type NodePaths, nodePaths } from '../paths.ts';
 import { documentText } from './answer-format.ts';
 import { controllerStory, controllerTable, explainStory, explainTable, table } from './explain-text.ts';
 import { explainWaiting, type WaitingReport, waitingLines } from './explain-waiting.ts';
+import { connectToNode } from './find-vmi.ts';
 import { type Paint, plain } from './style.ts';
+import { timelineRows } from './timeline.ts';
+import { readTimelineFacts } from './timeline-facts.ts';
+import { type TimelineReport, timelineLines } from './timeline-text.ts';
 
 export interface ExplainQuestion {
   /** Of an agent: `<kubevirt-private-dir>/virt-handler.sock`. */
@@ -31,11 +35,20 @@ export interface ExplainQuestion {
   readonly kind?: ControllerKind;
   /** Ask about the labels of the node, those whose keys contain `name`. */
   readonly labels?: boolean;
+  /** How the VM came to run, instead of what was decided. */
+  readonly timeline?: boolean;
   /** The agents of all nodes are asked that run on this state directory; `socket` is the first one's. */
   readonly stateDir?: string;
 }
 
-type Answer = ExplainReport | ExplainList | ExplainLabels | ControllerReport | ControllerList | WaitingReport;
+type Answer =
+  | ExplainReport
+  | ExplainList
+  | ExplainLabels
+  | ControllerReport
+  | ControllerList
+  | WaitingReport
+  | TimelineReport;
 
 const agentAnswers = ['Why', 'WhyList', 'WhyLabels'];
 const controllerAnswers = ['Explanation', 'ExplanationList'];
@@ -57,6 +70,7 @@ interface ExplainValues {
   readonly namespace: string;
   readonly name: string | undefined;
   readonly labels: boolean;
+  readonly timeline: boolean;
   readonly output: 'text' | 'json' | 'yaml';
   readonly socket: string | undefined;
 }
@@ -66,11 +80,27 @@ export function explainQuestion(given: ExplainValues): ExplainQuestion {
   const { output, namespace, labels } = given;
   // With --labels it is a part of keys of labels, which have slashes, too.
   const target: ReturnType<typeof explainTarget> = labels ? { name: given.name } : explainTarget(given.name);
+  if (given.timeline) refuseOtherThanVm({ ...given, ...target });
   const stateDir = given['state-dir'];
   const { agentSocket, controllerSocket } = nodePaths(stateDir);
   const socket = given.socket ?? (target.kind ? controllerSocket : agentSocket);
   const ofNodes = given.socket === undefined && !target.kind && { stateDir };
-  return { output, namespace, ...target, ...(labels && { labels }), socket, ...ofNodes };
+  const timeline = given.timeline && { timeline: true };
+  return { output, namespace, ...target, ...(labels && { labels }), ...timeline, socket, ...ofNodes };
+}
+
+/** What a timeline is made of is on this machine, and is about one VM. */
+function refuseOtherThanVm({
+  name,
+  kind,
+  labels,
+  socket,
+}: Pick<ExplainValues, 'name' | 'labels' | 'socket'> & { kind?: string }) {
+  if (name !== undefined && name !== '' && kind === undefined && !labels && socket === undefined) return;
+  throw new NodeError(
+    'USAGE',
+    '--timeline is of one VM of this node: give its NAME, and neither --labels nor --socket',
+  );
 }
 
 /**
@@ -80,6 +110,8 @@ export async function askExplain(
   question: ExplainQuestion,
   { now = new Date(), paint = plain }: { readonly now?: Date; readonly paint?: Paint } = {},
 ): Promise<string> {
+  if (question.timeline)
+    return shownAll(question, [{ socket: question.socket, answer: await timeline(question, now) }], true, paint);
   const agents = question.stateDir === undefined ? [] : await knownAgents(nodePaths(question.stateDir));
   const isOne = agents.length <= 1;
   try {
@@ -93,6 +125,34 @@ export async function askExplain(
     });
     if (!waiting) throw error;
     return shownAll(question, [{ socket: question.socket, answer: waiting }], true, paint);
+  }
+}
+
+async function timeline({ stateDir = '', namespace, name = '' }: ExplainQuestion, now: Date): Promise<TimelineReport> {
+  return readTimeline(nodePaths(stateDir), { namespace, name }, now);
+}
+
+/** How a VM of this machine came to run. Rejects with NodeError: NOT_FOUND when it does not run, NOT_RUNNING. */
+export async function readTimeline(
+  paths: NodePaths,
+  vm: { readonly namespace: string; readonly name: string },
+  now: Date,
+): Promise<TimelineReport> {
+  const client = await connectToNode(paths);
+  try {
+    const facts = await readTimelineFacts(client, paths, vm);
+    const { metadata, status } = facts.vmi;
+    return {
+      kind: 'Timeline',
+      at: now.toISOString(),
+      ...vm,
+      uid: metadata.uid ?? '',
+      ...(status?.nodeName && { node: status.nodeName }),
+      created: metadata.creationTimestamp ?? '',
+      rows: timelineRows(facts),
+    };
+  } finally {
+    client.close();
   }
 }
 
@@ -171,6 +231,8 @@ function linesOf(answer: Answer, socket: string, name = ''): string[] {
         return controllerTable(answer);
       case 'Waiting':
         return waitingLines(answer);
+      case 'Timeline':
+        return timelineLines(answer);
     }
     return answer satisfies never;
   } catch (cause) {

@@ -155,6 +155,7 @@ export const imageRemoveFlags = { ...stateDir, force: toggle('remove it although
 export const explainFlags = {
   ...vmFlags,
   labels: toggle('labels of the node instead, those whose keys contain NAME'),
+  timeline: toggle('how the VM came to run instead: a waterfall from its creation to its login prompt'),
   output: { ...text('form of the answer'), choices: ['text', 'json', 'yaml'], default: 'text', alias: 'o' },
   socket: {
     ...text('socket of the agent, in a pod: <private dir>/virt-handler.sock'),

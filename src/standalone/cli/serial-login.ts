@@ -7,6 +7,11 @@ const promptPattern = /login: ?$/;
 /** A prompt printed before we connected is not repeated by itself: the Enter key makes it appear again. */
 const knockMs = 500;
 
+/** Whether a guest that has written this waits for a name. */
+export function endsWithPrompt(text: string): boolean {
+  return promptPattern.test(text.slice(-keptBytes));
+}
+
 /** Waits until a guest shows its login prompt. Closes the console. Rejects with the signal's reason, or NO_CONSOLE when it is closed. */
 export async function untilLogin(serial: Duplex, signal: AbortSignal): Promise<void> {
   let seen = '';
@@ -17,7 +22,7 @@ export async function untilLogin(serial: Duplex, signal: AbortSignal): Promise<v
       if (signal.aborted) reject(signal.reason);
       serial.on('data', (chunk: Buffer) => {
         seen = (seen + chunk.toString('latin1')).slice(-keptBytes);
-        if (promptPattern.test(seen)) resolve();
+        if (endsWithPrompt(seen)) resolve();
       });
       serial.once('close', () => reject(new NodeError('NO_CONSOLE', 'the serial console was closed')));
       serial.once('error', reject);

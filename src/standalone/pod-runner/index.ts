@@ -21,6 +21,7 @@ export * from './sandbox.ts';
 export { endCommand } from './sandbox-exec.ts';
 export type * from './sandbox-plan.ts';
 export * from './sandbox-script.ts';
+export { readSandboxTimes, type SandboxTimes } from './sandbox-times.ts';
 export { shellQuote } from './shell-quote.ts';
 export { virtTail } from './virt-tail.ts';
 export { prepareVolumes } from './volumes.ts';

@@ -6,7 +6,7 @@ import { connect, createServer } from 'node:net';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { findCondition } from '../../../src/api/index.ts';
-import { untilLogin } from '../../../src/standalone/index.ts';
+import { type TimelineRow, untilLogin } from '../../../src/standalone/index.ts';
 import { eventually } from '../../fixtures/eventually.ts';
 import { demoVmi, NodeProcess } from '../../fixtures/node-process.ts';
 import { decodePng } from '../../fixtures/png.ts';
@@ -46,6 +46,19 @@ describe('the command line on a VM that runs', { skip: needsRoot }, () => {
       eventually(() => assert.match(said[from], pattern), 30_000);
     return { child, said, ended, type, says };
   }
+
+  test('explain --timeline has a row of each program that took part in the start, in the order of time', async () => {
+    await eventually(async () => {
+      const { stdout, stderr } = await node.cli(['explain', 'cli', '--timeline', '-o', 'json']);
+      const { rows }: { readonly rows: readonly TimelineRow[] } = JSON.parse(stdout || assert.fail(stderr));
+      const parts = ['controller', 'scheduler', 'pod', 'launcher', 'agent', 'libvirt', 'QEMU', 'guest', 'phase'];
+      assert.deepEqual([...new Set(rows.map(({ part }) => part))].sort(), parts.sort());
+      const begins = rows.filter(({ part }) => part !== 'phase').map(({ from, to }) => Date.parse(from ?? to));
+      assert.deepEqual(begins, begins.toSorted());
+    });
+    const { stdout } = await node.cli(['explain', 'cli', '--timeline']);
+    assert.match(stdout, /^\d+ ms +\d+ ms +\.*#+\.* +QEMU +until its CPUs run$/m);
+  });
 
   test('a console is refused while somebody types, --view looks on, --take takes over and the other one ends with the reason', async () => {
     const first = attach();
