@@ -1,10 +1,9 @@
-import path from 'node:path';
-import type { VirtualMachineInstance } from '../api/index.ts';
 import { type Clock, errorMessage, type Logger, systemClock } from '../base/index.ts';
-import { cpuSetOf, LogKeeper } from '../host/index.ts';
-import { CommandServer } from './cmd-server/index.ts';
+import { LogKeeper } from '../host/index.ts';
+import type { CommandServer } from './cmd-server/index.ts';
 import {
   type CleanUp,
+  connectLibvirt,
   findQemuUser,
   type LibvirtHypervisor,
   makePodDirectories,
@@ -14,13 +13,12 @@ import {
   type QemuUser,
   requireOwnPod,
   serialLogOf,
-  startLibvirt,
+  startDaemon,
 } from './daemon/index.ts';
-import { findPluggedDisks } from './disks/index.ts';
 import { readStandaloneVmi, type VmiIdentity } from './domain/index.ts';
 import { LauncherError } from './errors.ts';
-import { HookSidecars } from './hooks/index.ts';
-import { LauncherParts } from './launcher-parts.ts';
+import type { HookSidecars } from './hooks/index.ts';
+import type { LauncherParts } from './launcher-parts.ts';
 import {
   awaitFinalNotice,
   finalNoticeLimits,
@@ -28,12 +26,11 @@ import {
   isTerminating,
   LauncherLife,
   noDomainInTime,
-  prepareDomain,
   reported,
   serving,
   terminationRequested,
 } from './lifecycle/index.ts';
-import { podNetwork } from './network/index.ts';
+import type { Made } from './make-parts.ts';
 import type { LauncherEnvironment, LauncherOptions } from './options.ts';
 
 export interface LauncherSettings {
@@ -50,9 +47,6 @@ export interface LauncherDeps {
   readonly clock?: Clock;
 }
 
-/** Mounted in this container and in those of the sidecars. */
-const hookSidecarsDir = '/var/run/kubevirt-hooks';
-const checkTimeoutMs = 15_000;
 /** Of the guest's serial log and of its older part; a UART writes less than half of it between two looks. */
 const maxSerialLogBytes = 2 * 2 ** 20;
 const serialLogPauseMs = 1_000;
@@ -65,7 +59,6 @@ export class Launcher {
   readonly #clock: Clock;
   readonly #cleanUps: CleanUp[] = [];
   readonly #life: LauncherLife;
-  readonly #hooks: HookSidecars;
 
   constructor(settings: LauncherSettings, deps: LauncherDeps) {
     this.#settings = settings;
@@ -73,17 +66,14 @@ export class Launcher {
     this.#log = deps.log;
     this.#clock = deps.clock ?? systemClock;
     this.#life = new LauncherLife(deps);
-    const { hookSidecars: count, qemuTimeoutMs: timeoutMs } = settings.flags;
-    const directory = path.join(settings.root ?? '/', hookSidecarsDir);
-    this.#hooks = new HookSidecars({ directory, count, timeoutMs }, { clock: this.#clock, log: this.#log });
   }
 
   /** Until the VMI has ended and the agent knows. Throws `LauncherError` when it cannot be served. */
   async run(): Promise<void> {
     try {
-      const parts = await this.#serve();
+      const { parts, hooks } = await this.#serve();
       await this.#untilOver();
-      await this.#hooks.shutdown();
+      await hooks.shutdown();
       await this.#report(parts);
       this.#leave();
     } finally {
@@ -96,7 +86,7 @@ export class Launcher {
     this.#life.move(terminationRequested);
   }
 
-  async #serve(): Promise<LauncherParts> {
+  async #serve(): Promise<Pick<Made, 'parts' | 'hooks'>> {
     const { flags, environment } = this.#settings;
     const standalone = await readStandaloneVmi(environment.standaloneVmi);
     const identity = identityOf(flags, standalone?.metadata);
@@ -115,27 +105,39 @@ export class Launcher {
 
     const choice = new HypervisorChoice({ flags, kvm: environment.kvm }, { log: this.#log });
     choice.prepare();
-    const hypervisor = await startLibvirt(
-      { flags, environment, paths: paths.libvirt, ...(qemuUser && { qemuUser }) },
-      { log: this.#log, clock: this.#clock, onCleanUp: (cleanUp) => this.#cleanUps.push(cleanUp) },
+    const libvirt = { flags, environment, paths: paths.libvirt, ...(qemuUser && { qemuUser }) };
+    const libvirtDeps = { ...this.#deps, clock: this.#clock, onCleanUp: (one: CleanUp) => this.#cleanUps.push(one) };
+    const daemon = await startDaemon(libvirt, libvirtDeps);
+    // Most of the program is read while the daemon gets ready.
+    const [hypervisor, { makeParts }] = await Promise.all([
+      connectLibvirt(daemon, libvirt, libvirtDeps),
+      import('./make-parts.ts'),
+    ]);
+    const { parts, server, hooks } = makeParts(
+      { ...this.#settings, identity, paths, qemuUser, hypervisor, choice },
+      {
+        ...this.#deps,
+        clock: this.#clock,
+        life: this.#life,
+        onTargetPodCleanup: (pod) => this.#targetPodCleanup(pod),
+      },
     );
-    const parts = this.#makeParts({ identity, paths, qemuUser, hypervisor, choice });
     hypervisor.onEvent((event) => {
       if (event.kind === 'lifecycle') keepLog();
       parts.handleEvent(event);
     });
-    await this.#collectHooks();
-    await this.#startServing(paths, parts);
+    await this.#collectHooks(hooks);
+    await this.#startServing(paths, server, parts);
     void this.#warmUp(hypervisor, choice);
     if (standalone) await parts.syncVmi(standalone, {});
-    return parts;
+    return { parts, hooks };
   }
 
   /** A pod that is to end meanwhile does not wait for them. */
-  async #collectHooks(): Promise<void> {
+  async #collectHooks(hooks: HookSidecars): Promise<void> {
     const ending = new AbortController();
     void this.#life.over().then(() => ending.abort());
-    await this.#hooks.collect(ending.signal).catch((error: unknown) => {
+    await hooks.collect(ending.signal).catch((error: unknown) => {
       if (!ending.signal.aborted) throw error;
     });
   }
@@ -145,46 +147,6 @@ export class Launcher {
     if (hypervisor !== 'kvm') {
       throw new LauncherError('NOT_SUPPORTED', `hypervisor ${hypervisor} is not supported by this launcher: use kvm`);
     }
-  }
-
-  #makeParts(made: {
-    readonly identity: VmiIdentity;
-    readonly paths: PodPaths;
-    readonly qemuUser: QemuUser | undefined;
-    readonly hypervisor: LibvirtHypervisor;
-    readonly choice: HypervisorChoice;
-  }): LauncherParts {
-    const { flags, environment } = this.#settings;
-    const { identity, paths, qemuUser, hypervisor, choice } = made;
-    const { signalProcess } = this.#deps;
-    const network =
-      environment.network === 'tap' ? podNetwork(paths.disks, { log: this.#log, clock: this.#clock }) : undefined;
-    // Before the agent puts this process beside the emulator's threads, which takes most CPUs from it.
-    const cpuSet = cpuSetOf(process.pid);
-    const setUpNetwork = async (vmi: VirtualMachineInstance) => (await network?.prepare(vmi)) ?? new Map();
-    return new LauncherParts(
-      { flags, identity, paths, cpuSet, ...(qemuUser && { qemuUser }) },
-      {
-        hypervisor,
-        prepare: async (vmi, converter) => {
-          // Of a guest that arrives libvirt makes none of them, and fails when the one of its serial log is missing.
-          await makePodDirectories(paths, qemuUser);
-          return prepareDomain(
-            vmi,
-            converter,
-            { flags, environment, paths: paths.disks, cpuSet, owner: qemuUser, setUpNetwork, hooks: this.#hooks },
-            choice,
-          );
-        },
-        findMedia: (vmi, names) => findPluggedDisks(vmi, names, { paths: paths.disks }),
-        network,
-        signalProcess,
-        life: this.#life,
-        onTargetPodCleanup: (pod) => this.#targetPodCleanup(pod),
-        log: this.#log,
-        clock: this.#clock,
-      },
-    );
   }
 
   /**
@@ -202,9 +164,7 @@ export class Launcher {
     };
   }
 
-  async #startServing(paths: PodPaths, parts: LauncherParts): Promise<void> {
-    const { initSocket, commandSocket } = paths;
-    const server = new CommandServer({ initSocket, socket: commandSocket, checkTimeoutMs }, parts.service);
+  async #startServing({ commandSocket }: PodPaths, server: CommandServer, parts: LauncherParts): Promise<void> {
     this.#cleanUps.push({ what: 'command server', run: () => server.stop() });
     await server.start();
     this.#cleanUps.push({ what: 'notifier', run: () => parts.stop() });

@@ -6,4 +6,4 @@
 export type { LibvirtHypervisor } from './libvirt-hypervisor.ts';
 export { findQemuUser, makePodDirectories, ownSerialLog, type QemuUser, requireOwnPod, serialLogOf } from './pod.ts';
 export { type PodPaths, podPaths } from './pod-paths.ts';
-export { type CleanUp, startLibvirt } from './start-libvirt.ts';
+export { type CleanUp, connectLibvirt, startDaemon } from './start-libvirt.ts';

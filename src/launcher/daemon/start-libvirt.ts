@@ -39,8 +39,8 @@ const outageWaitMs = 4000;
 /** The client itself gives up a daemon that does not answer its pings after 25 s. */
 const hungLimits = { checkMs: 2000, goneMs: 10_000 };
 
-/** Configures and starts the pod's libvirt daemon, connects to it, and watches that it answers. Throws `LauncherError`. */
-export async function startLibvirt(options: StartLibvirtOptions, deps: StartLibvirtDeps): Promise<LibvirtHypervisor> {
+/** Configures and starts the pod's libvirt daemon, which takes a while until it answers. Throws `LauncherError`. */
+export async function startDaemon(options: StartLibvirtOptions, deps: StartLibvirtDeps): Promise<DaemonSupervisor> {
   const { log, clock, onCleanUp } = deps;
   const daemon = new DaemonSupervisor(
     {
@@ -54,13 +54,22 @@ export async function startLibvirt(options: StartLibvirtOptions, deps: StartLibv
   );
   onCleanUp({ what: 'libvirt daemon', run: () => daemon.stop() });
   await daemon.start();
+  return daemon;
+}
+
+/** Connects to the daemon as soon as it answers, and watches that it goes on to. Throws `LauncherError`. */
+export async function connectLibvirt(
+  daemon: DaemonSupervisor,
+  options: Pick<StartLibvirtOptions, 'flags'>,
+  deps: StartLibvirtDeps,
+): Promise<LibvirtHypervisor> {
   const hypervisor = await connect(daemon, options, deps);
   const stopWatching = watchForHang(hungLimits, {
     isConnected: () => hypervisor.isConnected,
     onHung: () => daemon.killHung(),
-    clock,
+    clock: deps.clock,
   });
-  onCleanUp({ what: 'libvirt watch', run: stopWatching });
+  deps.onCleanUp({ what: 'libvirt watch', run: stopWatching });
   return hypervisor;
 }
 
@@ -78,7 +87,7 @@ function writeConfig({ flags, environment, paths, qemuUser }: StartLibvirtOption
 
 async function connect(
   daemon: DaemonSupervisor,
-  { flags }: StartLibvirtOptions,
+  { flags }: Pick<StartLibvirtOptions, 'flags'>,
   { log, onCleanUp }: StartLibvirtDeps,
 ): Promise<LibvirtHypervisor> {
   const { socketPath } = daemon;
