@@ -6,22 +6,10 @@ import { after, before, describe, test } from 'node:test';
 import type { PersistentVolumeClaim } from '../../../src/api/index.ts';
 import { untilLogin } from '../../../src/standalone/index.ts';
 import { eventually } from '../../fixtures/eventually.ts';
+import { askTpm, tpmCommands } from '../../fixtures/guest-tpm.ts';
 import { demoVmi, NodeProcess } from '../../fixtures/node-process.ts';
 
 const needsRoot = process.getuid?.() === 0 ? false : 'pods need root';
-
-/** Eight bytes in the TPM, by commands as the TPM 2.0 library specification (part 3) has them: an index of the owner, who has no password. */
-const [owner, index, password] = ['40000001', '01500016', '00000009400000090000000000'];
-const word = Buffer.from('virtnode').toString('hex');
-const defineIndex = `80020000002d0000012a${owner}${password}0000000e${index}000b0002000200000008`;
-const writeIndex = `80020000002b00000137${owner}${index}${password}0008${word}0000`;
-const readIndex = `8002000000230000014e${owner}${index}${password}00080000`;
-
-/** For a shell in the guest; prints the answer in hexadecimal digits. */
-function asked(command: string): string {
-  const bytes = command.replace(/../g, '\\x$&');
-  return `exec 3<>/dev/tpm0; printf '${bytes}' >&3; dd bs=4096 count=1 <&3 2>/dev/null | hexdump -v -e '1/1 "%02x"'; exec 3>&-; echo`;
-}
 
 /** How often firmware has begun with these variables: OVMF counts in its variable MTC, whose newest value is the largest. */
 function starts(variables: Buffer): number {
@@ -66,9 +54,15 @@ describe('TPM and EFI variables that outlive a start', { skip: needsRoot }, () =
     if (runStrategy === 'Always') await untilUp();
     else await node.vmiUntil('vault', (found) => found === undefined, 60_000);
   }
-  const shows = (command: string, answer: RegExp) =>
+  const does = (what: keyof typeof tpmCommands) =>
     eventually(async () => {
-      const { stdout } = await node.cli(['console', 'vault'], `\n${asked(command)}\n`);
+      const [command, answer] = tpmCommands[what];
+      const { stdout } = await node.cli(
+        ['console', 'vault'],
+        `
+${askTpm(command)}
+`,
+      );
       assert.match(stdout, answer);
     }, 30_000);
   async function claims(): Promise<PersistentVolumeClaim[]> {
@@ -89,16 +83,16 @@ describe('TPM and EFI variables that outlive a start', { skip: needsRoot }, () =
         persistentVolumeClaimInfo: { claimName: name, accessModes: ['ReadWriteOnce'] },
       },
     ]);
-    await shows(defineIndex, /8002[0-9a-f]{8}00000000/);
-    await shows(writeIndex, /8002[0-9a-f]{8}00000000/);
-    await shows(readIndex, new RegExp(`0008${word}`));
+    await does('define');
+    await does('write');
+    await does('read');
     await turn('Halted');
     const kept = path.join(node.paths.claimsDir, `${namespace}_${name}_${uid}`);
     const variables = path.join(kept, 'nvram/vault_VARS.fd');
     const before = starts(await readFile(variables));
     assert.ok(before >= 0, `${before}`);
     await turn('Always');
-    await shows(readIndex, new RegExp(`0008${word}`));
+    await does('read');
     await turn('Halted');
     assert.ok(starts(await readFile(variables)) > before);
     await node.kubectl('delete', 'vm', 'vault', '--timeout=60s');

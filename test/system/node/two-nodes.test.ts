@@ -5,6 +5,7 @@ import { after, before, describe, test } from 'node:test';
 import type { VirtualMachineInstance } from '../../../src/api/index.ts';
 import { memberPaths, untilLogin } from '../../../src/standalone/index.ts';
 import { eventually } from '../../fixtures/eventually.ts';
+import { askTpm, tpmCommands } from '../../fixtures/guest-tpm.ts';
 import { demoVmi, NodeProcess } from '../../fixtures/node-process.ts';
 
 const needsRoot = process.getuid?.() === 0 ? false : 'pods need root';
@@ -20,16 +21,25 @@ describe('two nodes on one machine', { skip: needsRoot }, () => {
     // A guest goes to the first node that is known to have its machine: both shall be.
     const able = ['-l', 'machine-type.node.kubevirt.io/q35=true', '-o', 'jsonpath={.items[*].metadata.name}'];
     await eventually(async () => assert.equal(await node.kubectl('get', 'nodes', ...able), 'box box-2'), 30_000);
-    await node.apply(demoVmi(name));
+    const { domain } = demoVmi(name).spec;
+    const devices = { ...domain.devices, tpm: { persistent: true } };
+    await node.apply(demoVmi(name, { domain: { ...domain, devices } }));
     await node.vmiUntil(name, (found) => found?.status?.phase === 'Running', 60_000);
     await untilLogin(await node.serial(name), AbortSignal.timeout(60_000));
     await node.cli(['console', name], 'root\n');
     await run('(i=0; while :; do i=$((i+1)); echo $i >/tmp/beat; sleep 0.1; done) >/dev/null 2>&1 &');
     bootId = (await look()).bootId;
+    await does('define');
+    await does('write');
   });
   after(() => node.dispose());
 
   const run = async (commands: string) => (await node.cli(['console', name], `\n${commands}\n`)).stdout;
+  const does = (what: keyof typeof tpmCommands) =>
+    eventually(async () => assert.match(await run(askTpm(tpmCommands[what][0])), tpmCommands[what][1]), 30_000);
+  /** Of its TPM, by the labels that say whose they are. */
+  const claims = () => node.kubectl('get', 'pvc', '-o', 'jsonpath={range .items[*]}{.metadata.labels}{end}');
+  const ownClaim = '{"cdi.kubevirt.io/applyStorageProfile":"true","persistent-state-for":"walker"}';
   /** Its boot, and how often the program in it has run at two moments. */
   async function look(): Promise<{ bootId: string; beats: readonly [number, number] }> {
     let seen = { bootId: '', beats: [0, 0] as readonly [number, number] };
@@ -105,6 +115,7 @@ describe('two nodes on one machine', { skip: needsRoot }, () => {
     assert.equal(again.code, 4);
     assert.match(again.stderr, /default\/walker is not being moved/);
     await limitMigrations(null);
+    await eventually(async () => assert.equal(await claims(), ownClaim), 30_000);
   });
 
   test('virt-node migrate moves a guest while it runs, and says what it does', async () => {
@@ -112,7 +123,9 @@ describe('two nodes on one machine', { skip: needsRoot }, () => {
     assert.equal(code, 0, stderr);
     assert.match(stdout, /^default\/walker is on box-2 now$/m);
     await assertLives();
+    await does('read');
     await assertGone(1);
+    await eventually(async () => assert.equal(await claims(), ownClaim), 30_000);
     const told = await node.cli(['explain', name]);
     assert.match(told.stdout, /^default\/walker on node box, moved away/m);
     assert.match(told.stdout, /^default\/walker on node box-2$/m);
