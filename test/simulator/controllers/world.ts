@@ -69,6 +69,8 @@ export class ControllersWorld {
   readonly #dead = new Set<string>();
   /** When an agent that was silent came back. */
   readonly #backMs = new Map<string, number>();
+  /** Pods that a leader made when another one led already. */
+  readonly #late = new Set<string>();
   readonly #problems: string[] = [];
   readonly #ends = { succeeded: 0, failed: 0, lost: 0, lateWrites: 0, diedAtWrites: 0 };
   readonly #retries: Retries;
@@ -372,6 +374,8 @@ export class ControllersWorld {
   #judge({ type, before, after, writer }: Change): void {
     const fail = (text: string) => this.#problems.push(`${writer}: ${text}`);
     if (type === vmis.resource && after) this.#judgeTwins(after, fail);
+    const isByAnother = writer !== 'world' && writer !== this.#controller?.name;
+    if (type === pods.resource && !before && after && isByAnother) this.#late.add(after.metadata.uid ?? '');
     if (type === pods.resource && !before && after && isTargetPod(after)) this.#judgeTarget(after, fail);
     if (type === pods.resource && writer !== 'world' && before) this.#judgeEndOfPod(before, after, fail);
     if (type === vmis.resource && before && after) this.#judgeFailure(before, after, fail);
@@ -442,7 +446,8 @@ export class ControllersWorld {
     left.push(...this.#retries.left());
     const held = this.#store.list(migrations, (each) => isFinal(each) && (each.metadata.finalizers ?? []).length > 0);
     for (const { metadata } of held) left.push(`${metadata.name} is not released`);
-    const alive = this.#store.list(pods, (pod) => !isEnded(pod));
+    // A launcher that gets no guest ends by itself, so a pod that nobody knew of is no harm.
+    const alive = this.#store.list(pods, (pod) => !isEnded(pod) && !this.#late.has(pod.metadata.uid ?? ''));
     const guests = [...this.#actors.guests.values()];
     for (const { metadata } of alive.filter((pod) => isTargetPod(pod) && !guests.includes(pod.metadata.uid ?? ''))) {
       left.push(`target pod ${metadata.name} is left`);
