@@ -71,6 +71,9 @@ export interface VmRow {
   readonly runStrategy?: string;
   /** What made it, and makes another one in its place: a VirtualMachinePool, a VirtualMachineInstanceReplicaSet. */
   readonly owner?: { readonly kind: string; readonly name: string };
+  /** Names of what gives it CPUs, memory and devices. */
+  readonly instancetype?: string;
+  readonly preference?: string;
   /** RFC 3339 */
   readonly createdAt: string;
   /** Of the instance, else of the template; absent: an instance type says it, and it has not been started. */

@@ -38,7 +38,8 @@ export function vmRow(
     ...(vmi && { vmi: instanceOf(vmi, phase) }),
     ...(move && { move }),
     ...(owner && { owner }),
-    ...sizeOf((vmi ?? vm?.spec?.template)?.spec),
+    ...typesOf(vm),
+    ...sizeOf((vmi ?? vm?.spec?.template)?.spec, typesOf(vm).instancetype === undefined),
   };
 }
 
@@ -49,11 +50,20 @@ function ownerOf({ metadata: { ownerReferences } }: KubeObject): VmRow['owner'] 
   return typeof kind === 'string' && typeof name === 'string' ? { kind, name } : undefined;
 }
 
-/** What an instance type says is in the instance, not in the template. */
-function sizeOf(spec: unknown): Pick<VmRow, 'cpus' | 'memoryBytes'> {
+function typesOf(vm: VirtualMachine | undefined): Pick<VmRow, 'instancetype' | 'preference'> {
+  const named = (kind: string) => memberAt(vm, 'spec', kind, 'name');
+  const [instancetype, preference] = [named('instancetype'), named('preference')];
+  return {
+    ...(typeof instancetype === 'string' && { instancetype }),
+    ...(typeof preference === 'string' && { preference }),
+  };
+}
+
+/** What an instance type says is in the instance, not in the template; without one (`isOwn`) there is one CPU unless it says more. */
+function sizeOf(spec: unknown, isOwn: boolean): Pick<VmRow, 'cpus' | 'memoryBytes'> {
   const part = (name: string) => Number(memberAt(spec, 'domain', 'cpu', name) ?? 1);
   const cpu = memberAt(spec, 'domain', 'cpu');
-  const cpus = cpu === undefined ? undefined : part('sockets') * part('cores') * part('threads');
+  const cpus = cpu === undefined && !isOwn ? undefined : part('sockets') * part('cores') * part('threads');
   const memory =
     memberAt(spec, 'domain', 'memory', 'guest') ?? memberAt(spec, 'domain', 'resources', 'requests', 'memory');
   const memoryBytes = parseQuantity(typeof memory === 'string' ? memory : undefined);

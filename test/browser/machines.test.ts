@@ -153,6 +153,7 @@ describe('the page in a browser: machines are made, changed, copied and deleted'
         console: `${vm}/console`,
         screen: `${vm}/screen`,
         devices: `${vm}/devices`,
+        snapshots: `${vm}/snapshots`,
         events: `${vm}/events`,
         logs: `${vm}/logs`,
         yaml: `${vm}/yaml`,

@@ -12,9 +12,17 @@ import { type NodeRow, nodeRow, type VmFeed, type VmRow, vmRow } from '../../web
 
 const backoff = { baseMs: 200, maxMs: 5_000 };
 const ofVmi = 'vmi';
-const problemCheckMs = 2_000;
 /** Failures in a row after which the page reports them. */
 const reportedAfter = 3;
+/** Small questions without an answer, in a row. */
+const unansweredAfter = 2;
+
+export interface VmFeedOptions {
+  /** How often it is looked whether something is wrong. Default 2 s. */
+  readonly checkMs?: number;
+  /** For the answer to one small question. Default 3 s: a loaded machine takes one. */
+  readonly answerMs?: number;
+}
 
 /** The list of the page: VirtualMachines, their instances and moves, joined by name, and the nodes, as the API has them now. */
 export class KubeVmFeed implements VmFeed, Component {
@@ -24,10 +32,16 @@ export class KubeVmFeed implements VmFeed, Component {
   readonly #migrations: Informer<VirtualMachineInstanceMigration>;
   readonly #nodes: Informer<KubeObject>;
   readonly #listeners = new Listeners();
+  readonly #client: KubeClient;
+  readonly #options: Required<VmFeedOptions>;
+  readonly #ending = new AbortController();
+  #isAsking = false;
+  #unanswered = 0;
   #reported = '';
   #checking: NodeJS.Timeout | undefined;
 
-  constructor(deps: { readonly client: KubeClient; readonly log: Logger }) {
+  constructor(deps: { readonly client: KubeClient; readonly log: Logger }, options: VmFeedOptions = {}) {
+    this.#options = { checkMs: 2_000, answerMs: 3_000, ...options };
     this.#vms = new Informer<VirtualMachine>({ type: resources.virtualMachines, backoff }, deps);
     this.#vmis = new Informer<VirtualMachineInstance>({ type: resources.virtualMachineInstances, backoff }, deps);
     this.#migrations = new Informer<VirtualMachineInstanceMigration>(
@@ -38,6 +52,7 @@ export class KubeVmFeed implements VmFeed, Component {
       deps,
     );
     this.#nodes = new Informer<KubeObject>({ type: resources.nodes, backoff }, deps);
+    this.#client = deps.client;
     const publish = () => this.#publish();
     const each = { added: publish, updated: publish, deleted: publish };
     for (const informer of [this.#vms, this.#vmis, this.#migrations] as const) informer.addHandlers(each);
@@ -49,11 +64,15 @@ export class KubeVmFeed implements VmFeed, Component {
   /** Does not wait for the first list: the page is of use, and says why, while the API is away. */
   async start(): Promise<void> {
     await Promise.all(this.#informers.map((informer) => informer.start()));
-    this.#checking = setInterval(() => this.#publishIfNew(), problemCheckMs);
+    this.#checking = setInterval(() => {
+      void this.#ask();
+      this.#publishIfNew();
+    }, this.#options.checkMs);
   }
 
   async stop(): Promise<void> {
     clearInterval(this.#checking);
+    this.#ending.abort(new Error('stopped'));
     await Promise.all(this.#informers.map((informer) => informer.stop()));
   }
 
@@ -77,12 +96,31 @@ export class KubeVmFeed implements VmFeed, Component {
 
   problem(): string | undefined {
     const failing = this.#informers.find(({ health }) => health.failures >= reportedAfter);
+    if (this.#unanswered >= unansweredAfter)
+      return 'the Kubernetes API takes requests and does not answer: it hangs, or the machine is overloaded';
     if (failing) return `the Kubernetes API does not answer: ${failing.health.lastError ?? 'no reason'}`;
     return this.#informers.every(({ hasSynced }) => hasSynced) ? undefined : 'the list is being read';
   }
 
   get #informers() {
     return [this.#vms, this.#vmis, this.#migrations, this.#nodes] as const;
+  }
+
+  /** A server that hangs ends no watch: nothing else would tell. One that refuses answers, too. */
+  async #ask(): Promise<void> {
+    if (this.#isAsking) return;
+    this.#isAsking = true;
+    const late = AbortSignal.timeout(this.#options.answerMs);
+    const signal = AbortSignal.any([late, this.#ending.signal]);
+    try {
+      await this.#client.plain({ method: 'GET', path: '/readyz', headers: {}, signal });
+      this.#unanswered = 0;
+    } catch {
+      this.#unanswered = late.aborted ? this.#unanswered + 1 : 0;
+    } finally {
+      this.#isAsking = false;
+      this.#publishIfNew();
+    }
   }
 
   /** Of what is not a VM: the time alone makes an agent one that is away. */

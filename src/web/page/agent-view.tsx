@@ -3,7 +3,7 @@ import type { AgentState, ExplainItem, ExplainList } from '../../api/index.ts';
 import { durationText } from '../duration.ts';
 import { fileSize } from '../file-size.ts';
 import { nextTryText } from '../next-try.ts';
-import { Card, type Fact, Facts, Table } from './elements.tsx';
+import { Card, type Fact, Facts, Row, Table } from './elements.tsx';
 import { useOwned } from './owned.ts';
 import type { PageState } from './page-state.ts';
 import { Poll, Polled } from './polled.tsx';
@@ -104,7 +104,7 @@ function Decisions({ list: { items, at } }: { readonly list: ExplainList }) {
   }
   return (
     <Card title="Last decisions" class="is-wide">
-      <Table head={columns}>
+      <Table head={columns} stacks>
         {[...items].sort(byTrouble).map((item) => (
           <Decision key={item.uid} item={item} now={Date.parse(at)} />
         ))}
@@ -116,24 +116,24 @@ function Decisions({ list: { items, at } }: { readonly list: ExplainList }) {
 function Decision({ item, now }: { readonly item: ExplainItem; readonly now: number }) {
   const { name, namespace, goneAt, moved, phase, domain, why, problem, since, nextTry, quarantined } = item;
   return (
-    <tr>
-      <th scope="row">
-        <a href={vmHref(item, 'why')}>{name}</a> <span class="namespace">{namespace}</span>
-      </th>
-      <td>
-        {goneAt === undefined ? phase || '–' : `${moved ? `moved to ${moved.node}` : 'gone'} ${ago(goneAt, now)}`}
-      </td>
-      <td>{domain}</td>
-      <td>
-        {why}
-        {problem !== undefined && <span class="because">{problem}</span>}
-      </td>
-      <td class="when">{ago(since, now)}</td>
-      <td>
-        {nextTryText(nextTry)}
-        {quarantined && ' (quarantine)'}
-      </td>
-    </tr>
+    <Row
+      head={columns}
+      cells={[
+        <>
+          <a href={vmHref(item, 'why')}>{name}</a> <span class="namespace">{namespace}</span>
+        </>,
+        goneAt === undefined ? phase || '–' : `${moved ? `moved to ${moved.node}` : 'gone'} ${ago(goneAt, now)}`,
+        domain,
+        <div key="because">
+          {why}
+          {problem !== undefined && <span class="because">{problem}</span>}
+        </div>,
+        <span key="since" class="when">
+          {ago(since, now)}
+        </span>,
+        `${nextTryText(nextTry)}${quarantined ? ' (quarantine)' : ''}`,
+      ]}
+    />
   );
 }
 

@@ -130,7 +130,8 @@ function isSource(value: string): value is VmForm['source'] {
   return Object.hasOwn(sources, value);
 }
 
-function imageHint({ image, source }: VmForm, { images }: Offers): string {
+function imageHint({ image, source }: VmForm, { images, imagesProblem }: Offers): string {
+  if (imagesProblem !== undefined) return `The images of the node cannot be listed now: ${imagesProblem}.`;
   if (images.length === 0) return 'There is no image on this node yet: upload one.';
   const found = images.find(({ reference }) => reference === image);
   if (!found) return image === '' ? '' : 'This image is not on the node yet: the machine waits for it.';

@@ -1,7 +1,7 @@
 import { useLayoutEffect } from 'preact/hooks';
 import type { VmRow } from '../rows.ts';
 import { diskLines, interfaceLines } from './devices-model.ts';
-import { Card, Nothing, Table } from './elements.tsx';
+import { Card, Nothing, Row, Table } from './elements.tsx';
 import { getVm, getVmi } from './kube-calls.ts';
 import { useOwned } from './owned.ts';
 import { Poll, Polled } from './polled.tsx';
@@ -65,18 +65,10 @@ interface LinesProps {
 /** In the order of their fields, which is that of the head. */
 function Lines({ head, lines }: LinesProps) {
   return (
-    <Table head={head}>
-      {lines.map((line) => {
-        const [name, ...others] = Object.values(line);
-        return (
-          <tr key={line.name}>
-            <th scope="row">{name}</th>
-            {others.map((text, at) => (
-              <td key={head[at + 1]}>{text}</td>
-            ))}
-          </tr>
-        );
-      })}
+    <Table head={head} stacks>
+      {lines.map((line) => (
+        <Row key={line.name} head={head} cells={Object.values(line)} />
+      ))}
     </Table>
   );
 }

@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
-import type { Choices, PageState, Question } from './page-state.ts';
+import type { Choices, Input, PageState, Question } from './page-state.ts';
 
 /** Keys, and what they do. */
 const shortcuts: readonly (readonly [keys: readonly string[], does: string])[] = [
@@ -13,7 +13,7 @@ const shortcuts: readonly (readonly [keys: readonly string[], does: string])[] =
   [['j', 'k'], 'next and previous in the list'],
   [['x'], 'select the virtual machine in focus'],
   [['o', 'c', 's', 'w'], 'overview, console, screen and why of the virtual machine in focus'],
-  [['d', 'e', 'l', 'y'], 'its devices, events, logs and YAML'],
+  [['d', 'p', 'e', 'l', 'y'], 'its devices, snapshots, events, logs and YAML'],
   [['Ctrl+Alt+Esc'], 'leave the terminal or the screen'],
 ];
 
@@ -35,14 +35,14 @@ export function Dialogs({ state }: { readonly state: PageState }) {
 }
 
 function QuestionDialog({
-  question: { text, details = [], yes, isHarsh, choices, answer },
+  question: { text, details = [], yes, isHarsh, choices, input, answer },
 }: {
   readonly question: Question;
 }) {
-  const chosen = useRef(choices?.options[0]?.value ?? '');
+  const chosen = useRef(input?.value ?? choices?.options[0]?.value ?? '');
   return (
     <Modal labelledBy="question" onClose={(value) => answer(value === 'yes', chosen.current)}>
-      <p id="question">{text}</p>
+      <h2 id="question">{text}</h2>
       {details.length > 0 && (
         <ul class="notes">
           {details.map((line) => (
@@ -58,8 +58,16 @@ function QuestionDialog({
           }}
         />
       )}
+      {input && (
+        <Written
+          input={input}
+          onChange={(value) => {
+            chosen.current = value;
+          }}
+        />
+      )}
       <div class="buttons">
-        <button type="submit" value="no" autofocus>
+        <button type="submit" value="no" formnovalidate autofocus={!input}>
           Cancel
         </button>
         <button type="submit" value="yes" class={isHarsh ? 'harsh' : 'primary'}>
@@ -68,6 +76,44 @@ function QuestionDialog({
       </div>
     </Modal>
   );
+}
+
+interface WrittenProps {
+  readonly input: Input;
+  readonly onChange: (value: string) => void;
+}
+
+function Written({ input: { label, value, hint, pattern }, onChange }: WrittenProps) {
+  return (
+    <div class="field written">
+      <label for="answer">{label}</label>
+      <input
+        id="answer"
+        autofocus
+        required
+        autocomplete="off"
+        autocapitalize="off"
+        spellcheck={false}
+        aria-describedby="answer-hint"
+        title={hint}
+        pattern={pattern}
+        defaultValue={value}
+        onInput={({ currentTarget }) => onChange(currentTarget.value)}
+        onKeyDown={agreeByEnter}
+      />
+      <p id="answer-hint" class="hint">
+        {hint}
+      </p>
+    </div>
+  );
+}
+
+/** A browser would press the first button of the form, which is the other one. */
+function agreeByEnter(event: KeyboardEvent & { readonly currentTarget: HTMLInputElement }): void {
+  if (event.key !== 'Enter') return;
+  event.preventDefault();
+  const { form } = event.currentTarget;
+  form?.requestSubmit(form.querySelector<HTMLButtonElement>('[value=yes]'));
 }
 
 interface ChoiceProps {

@@ -17,6 +17,7 @@ const outlines = {
   restart: 'M13 8a5 5 0 1 1-1.6-3.7 M13.5 2v3h-3 M7 6l3 2-3 2z',
   clone: 'M5.5 5.5h8v8h-8z M10.5 5.5v-3h-8v8h3',
   delete: 'M3 4.5h10 M6 4.5v-2h4v2 M4.5 4.5l.7 9h5.6l.7-9',
+  snapshots: 'M2 5h3l1-1.5h4L11 5h3v8H2z M8 11.2a2.4 2.4 0 1 1 0-4.8 2.4 2.4 0 0 1 0 4.8z',
   devices: 'M2.5 3h11v4h-11z M2.5 9h11v4h-11z M5 5h.1 M5 11h.1',
   events: 'M8 4.5V8l2.5 2 M8 14.5a6.5 6.5 0 1 1 0-13 6.5 6.5 0 0 1 0 13z',
   logs: 'M3.5 1.5h6l3 3v10h-9z M5.5 7h5 M5.5 9.5h5 M5.5 12h3',
@@ -114,15 +115,22 @@ export function Facts({ facts }: { readonly facts: readonly Fact[] }) {
   );
 }
 
+interface TableProps {
+  readonly head?: readonly string[];
+  /** Its rows are `Row`s, which are blocks where there is no room for columns. */
+  readonly stacks?: boolean;
+  readonly children: ComponentChildren;
+}
+
 /** Scrolls sideways where there is no room for it. Without a `head` what is in the columns needs no words. */
-export function Table({ head = [], children }: { head?: readonly string[]; readonly children: ComponentChildren }) {
+export function Table({ head = [], stacks = false, children }: TableProps) {
   const titles = head.map((title) => (
     <th key={title} scope="col">
       {title}
     </th>
   ));
   return (
-    <div class="scrolls">
+    <div class={stacks ? 'scrolls stacks' : 'scrolls'}>
       <table>
         <thead>{titles.length > 0 && <tr>{titles}</tr>}</thead>
         <tbody>{children}</tbody>
@@ -131,9 +139,44 @@ export function Table({ head = [], children }: { head?: readonly string[]; reado
   );
 }
 
+interface RowProps {
+  /** Of its table: where the row is a block, each cell says its column. */
+  readonly head: readonly string[];
+  /** The first one names the row. */
+  readonly cells: readonly ComponentChildren[];
+}
+
+export function Row({ head, cells: [name, ...others] }: RowProps) {
+  return (
+    <tr>
+      <th scope="row">{name}</th>
+      {others.map((cell, at) => (
+        <td key={head[at + 1]} data-label={head[at + 1]}>
+          {cell}
+        </td>
+      ))}
+    </tr>
+  );
+}
+
 /** In place of what there is nothing of. */
 export function Nothing({ children }: { readonly children: ComponentChildren }) {
   return <p class="nothing">{children}</p>;
+}
+
+/** Of what is on its way; when that takes long, it is said. */
+export function Waiting({ children }: { readonly children: ComponentChildren }) {
+  return (
+    <p class="nothing">
+      {children}
+      <span class="late">There is no answer yet; it is waited for.</span>
+    </p>
+  );
+}
+
+/** In place of what cannot be had. */
+export function Failure({ children }: { readonly children: ComponentChildren }) {
+  return <p class="nothing is-bad">{children}</p>;
 }
 
 interface CheckboxProps {

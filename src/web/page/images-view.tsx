@@ -2,7 +2,7 @@ import { signal } from '@preact/signals';
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import { fileSize } from '../file-size.ts';
 import type { ImageRow } from '../rows.ts';
-import { Card, icon, Nothing, Table } from './elements.tsx';
+import { Card, icon, Nothing, Row, Table } from './elements.tsx';
 import { useOwned } from './owned.ts';
 import type { PageState } from './page-state.ts';
 import { Poll, Polled } from './polled.tsx';
@@ -80,16 +80,14 @@ export function ImagesView({ state }: { readonly state: PageState }) {
 
 const kinds = { disk: 'disk or ISO', kernel: 'kernel and RAM disk', nothing: 'nothing that boots' } as const;
 
+const head = ['Reference', 'Kind', 'Size on disk'];
+
 export function Images({ images }: { readonly images: readonly ImageRow[] }) {
-  if (images.length === 0) return <Nothing>There is none yet.</Nothing>;
+  if (images.length === 0) return <Nothing>There is none yet: upload one, or run virt-node image add.</Nothing>;
   return (
-    <Table head={['Reference', 'Kind', 'Size on disk']}>
+    <Table head={head} stacks>
       {images.map(({ reference, boots, sizeBytes }) => (
-        <tr key={reference}>
-          <th scope="row">{reference}</th>
-          <td>{kinds[boots]}</td>
-          <td>{fileSize(sizeBytes)}</td>
-        </tr>
+        <Row key={reference} head={head} cells={[reference, kinds[boots], fileSize(sizeBytes)]} />
       ))}
     </Table>
   );

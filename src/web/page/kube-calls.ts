@@ -110,7 +110,8 @@ export async function namesAt(path: string): Promise<readonly string[]> {
   return (await objectsAt(path)).map(({ metadata }) => metadata.name);
 }
 
-async function list<T extends KubeObject>(path: string, signal?: AbortSignal): Promise<readonly T[]> {
+/** All there are at a path. */
+export async function list<T extends KubeObject>(path: string, signal?: AbortSignal): Promise<readonly T[]> {
   const { items = [] }: { readonly items?: readonly T[] } = await (
     await send('GET', path, undefined, json, signal)
   ).json();
@@ -124,6 +125,19 @@ async function getIfThere<T>(path: string, signal?: AbortSignal): Promise<T | un
     if (error instanceof CallError && error.httpStatus === 404) return undefined;
     throw error;
   }
+}
+
+/** What is written is checked as kubectl has it: a field that the API does not know is refused. */
+export async function create(path: string, object: object): Promise<void> {
+  await send('POST', `${path}?${writeQuery(false)}`, JSON.stringify(object), json);
+}
+
+export async function replace(path: string, object: object): Promise<void> {
+  await send('PUT', `${path}?${writeQuery(false)}`, JSON.stringify(object), json);
+}
+
+export async function remove(path: string): Promise<void> {
+  await send('DELETE', path);
 }
 
 function send(

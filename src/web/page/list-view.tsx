@@ -4,6 +4,7 @@ import { NodeStrip } from './node-strip.tsx';
 import { useOwned } from './owned.ts';
 import { keyOfRow, type PageState } from './page-state.ts';
 import { matches, summary } from './row-model.ts';
+import { SetsStrip } from './sets-strip.tsx';
 import { Thumbnails } from './thumbnails.tsx';
 import { VmListItem } from './vm-list-item.tsx';
 import { count } from './words.ts';
@@ -27,6 +28,7 @@ export function ListView({ state }: { readonly state: PageState }) {
         )}
       </div>
       <NodeStrip state={state} />
+      <SetsStrip state={state} />
       <BulkBar state={state} />
       {shown.length === 0 && <NothingToList state={state} />}
       <div class="vm-table" hidden={shown.length === 0}>

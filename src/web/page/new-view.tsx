@@ -3,7 +3,7 @@ import { useLayoutEffect } from 'preact/hooks';
 import type { KubeObject, VirtualMachine } from '../../api/index.ts';
 import { cloneOf } from './clone-model.ts';
 import { CodeEditor, Problem, type TextProblem } from './code-editor.tsx';
-import { Nothing } from './elements.tsx';
+import { Failure, Nothing, Waiting } from './elements.tsx';
 import { createClaim, createVm, getVm, namesAt, objectsAt } from './kube-calls.ts';
 import { useOwned } from './owned.ts';
 import { keyOfRow, type PageState } from './page-state.ts';
@@ -50,20 +50,29 @@ export class NewMachine {
 
   /** Rejects with CallError. */
   async begin(from: NewRoute['from'], taken: ReadonlySet<string>): Promise<void> {
-    const [original, images] = await Promise.all([
-      from && getVm(from),
-      listImages(AbortSignal.timeout(10_000)).catch(() => []),
-    ]);
+    const [original, found] = await Promise.all([from && getVm(from), knownImages()]);
+    const { images } = found;
     if (this.#hasClosed) return;
     if (from && !original) throw new CallError(404, `There is no virtual machine ${keyOfRow(from)}.`);
     batch(() => {
       const clone = original && cloneOf(original, freeName(original.metadata, taken));
       const usual = images.find(({ boots }) => boots === 'disk') ?? images.find(({ boots }) => boots === 'kernel');
-      this.offers.value = { ...none, images };
+      this.offers.value = { ...none, ...found };
       this.vm.value = clone ? clone.vm : newVm(usual);
       this.remarks.value = clone?.remarks ?? [];
       this.state.value = 'ready';
     });
+    await this.#askForNames();
+  }
+
+  /** What there is to choose from, after a while in which nothing could be asked. */
+  async askAgain(): Promise<void> {
+    if (this.state.value === 'asking') return;
+    const { imagesProblem: _old, ...known } = this.offers.value;
+    const found = await knownImages();
+    if (this.#hasClosed) return;
+    this.offers.value = { ...known, ...found };
+    this.#namespace = '';
     await this.#askForNames();
   }
 
@@ -155,6 +164,14 @@ export class NewMachine {
   }
 }
 
+async function knownImages(): Promise<Pick<Offers, 'images' | 'imagesProblem'>> {
+  try {
+    return { images: await listImages(AbortSignal.timeout(10_000)) };
+  } catch (error) {
+    return { images: [], imagesProblem: messageOf(error) };
+  }
+}
+
 function isLabel(text: string): boolean {
   return /^[a-z0-9][-a-z0-9]{0,62}$/.test(text);
 }
@@ -188,6 +205,10 @@ export function NewView({ state, route }: NewViewProps) {
       machine.problem.value = { message: messageOf(error), fields: [] };
     });
   }, [machine, route, state]);
+  const isCurrent = state.isCurrent.value;
+  useLayoutEffect(() => {
+    if (isCurrent) void machine.askAgain();
+  }, [machine, isCurrent]);
   const title = route.from ? `Clone of ${route.from.name}` : 'New virtual machine';
   return (
     <section class="new-view">
@@ -205,7 +226,8 @@ export function NewView({ state, route }: NewViewProps) {
 
 function NewBody({ state, machine }: { readonly state: PageState; readonly machine: NewMachine }) {
   const { value: progress } = machine.state;
-  if (progress === 'asking') return <Nothing>{machine.problem.value?.message ?? 'One moment…'}</Nothing>;
+  const problem = machine.problem.value;
+  if (progress === 'asking') return problem ? <Failure>{problem.message}</Failure> : <Waiting>One moment…</Waiting>;
   const create = async () => {
     if (!(await machine.send(false))) {
       toProblem();

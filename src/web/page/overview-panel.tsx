@@ -1,5 +1,5 @@
 import type { VmRow } from '../rows.ts';
-import { Card, type Fact, Facts, Nothing, Table } from './elements.tsx';
+import { Card, type Fact, Facts, Nothing, Row, Table } from './elements.tsx';
 import { FiguresCard } from './figures-card.tsx';
 import { GuestDetails } from './guest-details.tsx';
 import { endedMoveText, moveObstacle } from './move-model.ts';
@@ -27,13 +27,14 @@ export function OverviewPanel({ state, vm, row }: OverviewPanelProps) {
       {!row && state.isLoaded.value && <Nothing>There is no virtual machine {keyOfRow(vm)} on this node.</Nothing>}
       {row && (
         <>
-          <Card title="Facts">
+          <Card title="Facts" class={hasGuest(row) ? '' : 'is-wide'}>
             <Facts facts={factsOf(row, state)} />
             <MoveProgress row={row} />
           </Card>
           {hasGuest(row) && (
             <Card title="Screen" class="shot-card">
               <Thumbnail of={row} thumbnails={thumbnails} width={640} height={400} label="Picture of the screen" />
+              <p class="hint">There is no picture of it now.</p>
             </Card>
           )}
           {state.hasFigures.value && hasGuest(row) && <FiguresCard key={row.vmi?.uid} row={row} />}
@@ -53,6 +54,8 @@ function factsOf(row: VmRow, state: PageState): readonly Fact[] {
     { term: 'Address', text: vmi?.ip ?? '–' },
     { term: 'System', text: vmi?.guestOs ?? '–' },
     { term: 'Size', text: sizeText(row) || '–' },
+    ...(row.instancetype === undefined ? [] : [{ term: 'Instance type', text: row.instancetype }]),
+    ...(row.preference === undefined ? [] : [{ term: 'Preference', text: row.preference }]),
     ...(row.owner === undefined ? [] : [{ term: 'Made by', text: ownerText(row) }]),
     { term: 'Run strategy', text: runStrategy ?? 'none: an instance without a VirtualMachine' },
     { term: 'Created', text: new Date(createdAt).toLocaleString() },
@@ -71,19 +74,18 @@ function nodeFacts(row: VmRow): readonly Fact[] {
   ];
 }
 
+const conditionHead = ['Condition', 'Status', 'Why', 'Since'];
+
 function Conditions({ row: { conditions } }: { readonly row: VmRow }) {
   if (conditions.length === 0) return null;
   return (
     <Card title="Conditions" class="is-wide">
-      <Table head={['Condition', 'Status', 'Why', 'Since']}>
-        {conditions.map(({ type, status, reason, message, lastTransitionTime }) => (
-          <tr key={type}>
-            <th scope="row">{type}</th>
-            <td>{status}</td>
-            <td>{[reason, message].filter(Boolean).join(': ')}</td>
-            <td class="when">{lastTransitionTime ? ago(lastTransitionTime, Date.now()) : ''}</td>
-          </tr>
-        ))}
+      <Table head={conditionHead} stacks>
+        {conditions.map(({ type, status, reason, message, lastTransitionTime }) => {
+          const why = [reason, message].filter(Boolean).join(': ');
+          const since = lastTransitionTime && <span class="when">{ago(lastTransitionTime, Date.now())}</span>;
+          return <Row key={type} head={conditionHead} cells={[type, status, why, since]} />;
+        })}
       </Table>
     </Card>
   );

@@ -26,12 +26,24 @@ export interface Question {
   readonly isHarsh: boolean;
   /** To choose one of, the first one unless another is chosen. */
   readonly choices?: Choices;
+  /** To be written, in place of a choice. */
+  readonly input?: Input;
   readonly answer: (isYes: boolean, choice: string) => void;
 }
 
 export interface Choices {
   readonly label: string;
   readonly options: readonly { readonly value: string; readonly text: string }[];
+}
+
+/** What is written to a question; no answer but one that fits is taken. */
+export interface Input {
+  readonly label: string;
+  readonly value: string;
+  /** What fits, in words. */
+  readonly hint: string;
+  /** As an input element has it. */
+  readonly pattern: string;
 }
 
 /** What is done with several VMs. */
@@ -43,7 +55,7 @@ export interface BulkRun {
   readonly failures: readonly { readonly key: string; readonly text: string }[];
 }
 
-/** The value of the choice; empty where there was none. */
+/** The value of the choice, or what was written; empty where neither was asked for. */
 export type Answer = { readonly isYes: false } | { readonly isYes: true; readonly choice: string };
 
 export interface Message {

@@ -1,7 +1,7 @@
 import { signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { schedule } from './backoff.ts';
-import { Guard, Nothing } from './elements.tsx';
+import { Failure, Guard, Waiting } from './elements.tsx';
 
 const everyMs = 3_000;
 
@@ -65,10 +65,10 @@ export function Polled<T>({ poll, failureText, children }: PolledProps<T>) {
   const answer = poll.answer.value;
   switch (answer.kind) {
     case 'none':
-      return <Nothing>Asking…</Nothing>;
+      return <Waiting>Asking…</Waiting>;
     case 'failed':
-      return <Nothing>{failureText(answer.error)}</Nothing>;
+      return <Failure>{failureText(answer.error)}</Failure>;
     case 'known':
-      return <Guard instead={(error) => <Nothing>{failureText(error)}</Nothing>}>{children(answer.value)}</Guard>;
+      return <Guard instead={(error) => <Failure>{failureText(error)}</Failure>}>{children(answer.value)}</Guard>;
   }
 }

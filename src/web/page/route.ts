@@ -22,13 +22,24 @@ export interface VmRoute {
 }
 
 export type VmTab = (typeof vmTabs)[number];
-export const vmTabs = ['overview', 'console', 'screen', 'devices', 'events', 'logs', 'yaml', 'why'] as const;
+export const vmTabs = [
+  'overview',
+  'console',
+  'screen',
+  'devices',
+  'snapshots',
+  'events',
+  'logs',
+  'yaml',
+  'why',
+] as const;
 
 export const vmTabLabels: Readonly<Record<VmTab, string>> = {
   overview: 'Overview',
   console: 'Console',
   screen: 'Screen',
   devices: 'Devices',
+  snapshots: 'Snapshots',
   events: 'Events',
   logs: 'Logs',
   yaml: 'YAML',

@@ -224,7 +224,8 @@ export function absenceOf(row: VmRow): string | undefined {
   if (hasGuest(row)) return undefined;
   const [note] = notesOf(row).map(noteText);
   const why = note === undefined ? '' : ` ${note.replace(/\.?$/, '.')}`;
-  if (toneOf(row) === 'bad') return `${row.name} does not run: ${statusOf(row)}.${why}`;
+  // Why it failed stands above all its sides.
+  if (toneOf(row) === 'bad') return `${row.name} does not run: ${statusOf(row)}. It is shown here as soon as it does.`;
   if (isLive(row)) return `${row.name} does not run yet: ${statusOf(row)}. It is shown here as soon as it does.${why}`;
   return `${row.name} does not run.${why}`;
 }

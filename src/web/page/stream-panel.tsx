@@ -47,6 +47,9 @@ export function StreamPanel({ state: page, stream, row, ...more }: StreamPanelPr
     <div class={name} data-state={stream.role ?? state.kind}>
       <div class="bar">
         <Badge {...(absence !== undefined && !hasShown ? absent : badgeOf(state, words.you))} />
+        {state.kind === 'connecting' && absence === undefined && (
+          <span class="viewers late">There is no answer yet; it is waited for.</span>
+        )}
         {draws === 'terminal' && <span class="viewers">{watching(state)}</span>}
         <Checkbox
           id="read-only"

@@ -7,11 +7,17 @@ import { cloudConfig, ownClaimOf, problemOf, type VmForm, type VmFormProps } fro
 export function VmFormView(props: VmFormProps) {
   return (
     <div class="form">
-      <Naming {...props} />
-      <Sizing {...props} />
-      <Booting {...props} />
-      <Disk {...props} />
-      <Access {...props} />
+      <div class="form-column">
+        <Naming {...props} />
+        <Sizing {...props} />
+      </div>
+      <div class="form-column">
+        <Booting {...props} />
+        <Disk {...props} />
+      </div>
+      <div class="form-column">
+        <Access {...props} />
+      </div>
     </div>
   );
 }
@@ -98,6 +104,7 @@ function Sizing({ form, offers, problems, onChange }: VmFormProps) {
                 {...a11y}
                 type="number"
                 min={1}
+                placeholder="1"
                 value={form.cores}
                 onInput={({ currentTarget }) => onChange({ cores: currentTarget.value })}
               />

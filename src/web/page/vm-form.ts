@@ -35,6 +35,8 @@ export interface VmForm {
 /** What there is to choose from. */
 export interface Offers {
   readonly images: readonly ImageRow[];
+  /** Why nobody knows which images there are. */
+  readonly imagesProblem?: string;
   readonly namespaces: readonly string[];
   readonly claims: readonly string[];
   /** `Kind/name` */

@@ -26,9 +26,10 @@ export class VmListItem extends Component<VmListItemProps> {
 
   render({ state, row, thumbnails }: VmListItemProps) {
     const { namespace, name, createdAt, vmi } = row;
-    const notes = notesOf(row).map(noteText);
+    const [note] = notesOf(row).map(noteText);
+    const tone = toneOf(row);
     return (
-      <li class="vm" data-key={keyOfRow(row)}>
+      <li class={tone === 'bad' ? 'vm is-failed' : 'vm'} data-key={keyOfRow(row)}>
         <Select state={state} row={row} />
         {/* biome-ignore lint/a11y: a larger target for the mouse; "Screen of …" below is the same link for all others */}
         <a class="shot" href={vmHref(row, 'screen')} tabindex={-1} aria-hidden="true">
@@ -37,13 +38,17 @@ export class VmListItem extends Component<VmListItemProps> {
         </a>
         <div class="vm-name">
           <h2>
-            <a href={vmHref(row, 'overview')}>{name}</a>
+            <a href={vmHref(row, 'overview')} title={name}>
+              {name}
+            </a>
           </h2>
           <p class="namespace">{[namespace, ownerText(row)].filter(Boolean).join(' · ')}</p>
         </div>
         <div class="vm-status">
-          <Badge text={statusOf(row)} tone={toneOf(row)} />
-          <p class="note">{notes[0]}</p>
+          <Badge text={statusOf(row)} tone={tone} />
+        </div>
+        <div class="vm-said">
+          {note !== undefined && <p class={tone === 'bad' ? 'note is-bad' : 'note'}>{note}</p>}
           <MoveProgress row={row} />
         </div>
         <div class="vm-guest">
@@ -152,5 +157,8 @@ function closeByEscape({ currentTarget: menu, key }: MenuEvent<KeyboardEvent>): 
 }
 
 function closeWhenChosen({ currentTarget: menu, target }: MenuEvent<MouseEvent>): void {
-  if (target instanceof Element && target.closest('.menu-items')) menu.open = false;
+  if (!(target instanceof Element && target.closest('.menu-items'))) return;
+  // What asks first gives the focus back to where it was: not to what is in a menu that is closed.
+  menu.querySelector('summary')?.focus();
+  menu.open = false;
 }

@@ -13,13 +13,14 @@ import { keyOfRow, type PageState } from './page-state.ts';
 import { type VmRoute, type VmTab, vmHref, vmTabLabels, vmTabs } from './route.ts';
 import { statusOf, toneOf } from './row-model.ts';
 import { ScreenPanel } from './screen-panel.tsx';
+import { SnapshotsPanel } from './snapshots-panel.tsx';
 import { Trouble } from './trouble.tsx';
 
 /** With a parser of YAML, which nothing else needs. */
 const YamlPanel = lazily(() => import('./yaml-panel.tsx').then(({ YamlPanel: found }) => found));
 
 /** Of the Kubernetes API: not where the page has none. */
-const ofApi: ReadonlySet<VmTab> = new Set(['devices', 'events', 'logs', 'yaml']);
+const ofApi: ReadonlySet<VmTab> = new Set(['devices', 'snapshots', 'events', 'logs', 'yaml']);
 
 interface VmViewProps {
   readonly state: PageState;
@@ -77,6 +78,8 @@ function Panel({ state, route, row }: VmViewProps & { readonly row: VmRow | unde
       return <ScreenPanel state={state} vm={route} row={row} />;
     case 'devices':
       return <DevicesPanel vm={route} row={row} />;
+    case 'snapshots':
+      return <SnapshotsPanel state={state} vm={route} row={row} />;
     case 'events':
       return <EventsPanel vm={route} row={row} />;
     case 'logs':

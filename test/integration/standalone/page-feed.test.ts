@@ -1,4 +1,10 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { createServer, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import {
   type KubeObject,
@@ -7,6 +13,7 @@ import {
   type VirtualMachine,
   type VirtualMachineInstance,
 } from '../../../src/api/index.ts';
+import { writeKubeconfig } from '../../../src/apiserver/index.ts';
 import { silentLogger } from '../../../src/base/index.ts';
 import { KubeClient, loadKubeAccess } from '../../../src/kube/index.ts';
 import { KubeVmFeed, startVm, stopVm } from '../../../src/standalone/index.ts';
@@ -161,6 +168,44 @@ describe('what the page shows and does', () => {
       api = await startEmbeddedApi();
     }
   });
+});
+
+test('an API that takes requests and answers none is told, though its watches stand; when it answers again it is not', async () => {
+  let hangs = false;
+  const list = JSON.stringify({ kind: 'List', metadata: { resourceVersion: '1' }, items: [] });
+  const hung = new Set<ServerResponse>();
+  const server = createServer(({ url = '' }, response) => {
+    response.setHeader('content-type', 'application/json');
+    if (url.includes('watch=')) response.flushHeaders();
+    else if (hangs) hung.add(response);
+    else response.end(url === '/readyz' ? 'ok' : list);
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const dir = await mkdtemp(path.join(tmpdir(), 'page-feed-'));
+  const kubeconfig = path.join(dir, 'kubeconfig');
+  const address = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  await writeKubeconfig(kubeconfig, { server: address, user: 'user', token: 'x' });
+  const client = new KubeClient({ userAgent: 'test' }, { access: await loadKubeAccess({ kubeconfig }) });
+  const feed = new KubeVmFeed({ client, log: silentLogger }, { checkMs: 20, answerMs: 200 });
+  try {
+    await feed.start();
+    await eventually(() => assert.equal(feed.problem(), undefined));
+    let told = 0;
+    feed.onChange(() => told++);
+    hangs = true;
+    await eventually(() => assert.match(feed.problem() ?? '', /takes requests and does not answer/));
+    assert.ok(told > 0);
+    hangs = false;
+    for (const response of hung) response.end('ok');
+    await eventually(() => assert.equal(feed.problem(), undefined));
+  } finally {
+    await feed.stop();
+    client.close();
+    server.closeAllConnections();
+    server.close();
+    await rm(dir, { recursive: true, force: true });
+  }
 });
 
 describe('a row of the page', () => {

@@ -3,6 +3,8 @@ import { test } from 'node:test';
 import { isKubeRequest } from '../../../src/web/kube-routes.ts';
 
 const kubevirt = '/apis/kubevirt.io/v1/namespaces/default';
+const snapshots = '/apis/snapshot.kubevirt.io/v1beta1/namespaces/default';
+const clones = '/apis/clone.kubevirt.io/v1beta1/namespaces/default/virtualmachineclones';
 
 test('what the page asks the API for goes on', () => {
   for (const [method, target] of [
@@ -16,6 +18,18 @@ test('what the page asks the API for goes on', () => {
     ['GET', '/api/v1/namespaces/default/events?fieldSelector=involvedObject.name%3Ddemo'],
     ['GET', '/api/v1/namespaces/default/pods/virt-launcher-demo-x/log?container=compute&tailLines=10'],
     ['POST', '/api/v1/namespaces/default/persistentvolumeclaims'],
+    ['GET', `${snapshots}/virtualmachinesnapshots`],
+    ['GET', `${snapshots}/virtualmachinesnapshotcontents`],
+    ['POST', `${snapshots}/virtualmachinesnapshots?fieldValidation=Strict`],
+    ['POST', `${snapshots}/virtualmachinerestores?fieldValidation=Strict`],
+    ['DELETE', `${snapshots}/virtualmachinesnapshots/evening`],
+    ['DELETE', `${snapshots}/virtualmachinerestores/restore-x7k2p`],
+    ['POST', `${clones}?fieldValidation=Strict`],
+    ['DELETE', `${clones}/twin`],
+    ['GET', '/apis/pool.kubevirt.io/v1beta1/virtualmachinepools'],
+    ['GET', '/apis/kubevirt.io/v1/virtualmachineinstancereplicasets'],
+    ['PUT', '/apis/pool.kubevirt.io/v1beta1/namespaces/default/virtualmachinepools/farm/scale'],
+    ['PUT', `${kubevirt}/virtualmachineinstancereplicasets/farm/scale`],
     ['GET', '/apis/instancetype.kubevirt.io/v1beta1/virtualmachineclusterpreferences'],
     ['GET', '/apis/instancetype.kubevirt.io/v1beta1/namespaces/default/virtualmachineinstancetypes'],
   ] as const) {
@@ -33,6 +47,14 @@ test('nothing else does: other kinds, other ways of writing, subresources, trick
     ['PATCH', `${kubevirt}/virtualmachines/demo`],
     ['PUT', `${kubevirt}/virtualmachines/demo/status`],
     ['PUT', `${kubevirt}/virtualmachineinstances/demo`],
+    ['DELETE', `${snapshots}/virtualmachinesnapshots`],
+    ['DELETE', `${snapshots}/virtualmachinesnapshotcontents/a`],
+    ['PUT', `${snapshots}/virtualmachinesnapshots/a`],
+    ['POST', `${snapshots}/virtualmachinesnapshotcontents`],
+    ['PUT', `${clones}/twin`],
+    ['PUT', '/apis/pool.kubevirt.io/v1beta1/namespaces/default/virtualmachinepools/farm'],
+    ['DELETE', '/apis/pool.kubevirt.io/v1beta1/namespaces/default/virtualmachinepools/farm'],
+    ['PUT', `${kubevirt}/virtualmachines/demo/scale`],
     ['POST', '/api/v1/namespaces'],
     ['GET', '/apis/kubevirt.io/v1/virtualmachines'],
     ['GET', `${kubevirt}/virtualmachines`],

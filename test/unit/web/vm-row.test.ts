@@ -45,5 +45,13 @@ test('a size is that of the instance, else of the template; what is no number or
   assert.deepEqual(sizeOf(small), [4, 2 ** 30]);
   assert.deepEqual(sizeOf(small, { cpu: { cores: 1 }, resources: { requests: { memory: '64M' } } }), [1, 64_000_000]);
   assert.deepEqual(sizeOf({ cpu: { cores: 'many' }, memory: { guest: { a: 1 } } }), [undefined, undefined]);
-  assert.deepEqual(sizeOf({}), [undefined, undefined]);
+  assert.deepEqual(sizeOf({}), [1, undefined]);
+  const spec = {
+    instancetype: { name: 'u1.small' },
+    preference: { name: 'linux' },
+    template: { spec: { domain: {} } },
+  };
+  const typed = { metadata, spec } as unknown as VirtualMachine;
+  const { cpus, instancetype, preference } = vmRow(typed, undefined) ?? {};
+  assert.deepEqual([cpus, instancetype, preference], [undefined, 'u1.small', 'linux']);
 });

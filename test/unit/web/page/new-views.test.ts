@@ -74,7 +74,7 @@ test('a reason is not cut, however long it is', () => {
     conditions: [{ type: 'Synchronized', status: 'False', message }],
   });
   const markup = drawn(h(ListView, { state: stateWith([failed]) }));
-  assert.ok(markup.includes(`<p class="note">First ${message.slice('first '.length)}</p>`));
+  assert.ok(markup.includes(`<p class="note is-bad">First ${message.slice('first '.length)}</p>`));
 });
 
 test('who may write gets a way to a new machine and boxes to choose by; who may only look gets neither, and no buttons', () => {

@@ -197,7 +197,7 @@ test('why there is no console: not started, on its way, failed with its reason; 
     conditions,
     vmi: { uid: 'u', phase: 'Scheduling', paused: false },
   });
-  assert.equal(absenceOf(failed), 'vm does not run: ErrImagePull. No such disk.');
+  assert.equal(absenceOf(failed), 'vm does not run: ErrImagePull. It is shown here as soon as it does.');
 });
 
 test('a size is said as far as it is known', () => {
