@@ -179,4 +179,46 @@ describe('the page in a browser: the list, its actions and the reasons', { skip:
     assert.deepEqual(stranger.complaints(/status of 401/), []);
     await stranger.close();
   });
+
+  test('an agent that hangs: what cannot be had is said where it would be', async () => {
+    const agent = await site.node.pidOf('virt-handler');
+    process.kill(agent, 'SIGSTOP');
+    try {
+      await watched.page.goto(new URL(`/#/vm/default/${name}`, watched.page.url()).href);
+      await watched.page.getByText('There is no picture of it now.').waitFor();
+      await watched.page.getByText(/^There are no figures now: .* does not answer within/).waitFor();
+      await watched.picture('b-agent-hangs');
+    } finally {
+      process.kill(agent, 'SIGCONT');
+    }
+    await watched.page.getByRole('img', { name: /^CPU: \d+ % of 1/ }).waitFor();
+  });
+
+  const told = () => watched.page.locator('.banner');
+  const mayStop = () => button('Stop').getAttribute('aria-disabled');
+
+  test('an API that hangs and is killed: it is told, nothing can be pressed, and it goes on by itself', async () => {
+    await list();
+    assert.equal(await mayStop(), 'false');
+    const api = await site.node.pidOf('apiserver');
+    process.kill(api, 'SIGSTOP');
+    await told().getByText('What you see may be old: the Kubernetes API takes requests and does not answer').waitFor();
+    assert.equal(await mayStop(), 'true');
+    await watched.picture('c-api-hangs');
+    process.kill(api, 'SIGKILL');
+    await told().waitFor({ state: 'hidden' });
+    await eventually(async () => assert.equal(await mayStop(), 'false'));
+    assert.notEqual(await site.node.pidOf('apiserver'), api);
+  });
+
+  test('a node that is killed: what was known last is there, nothing can be pressed, and no image is said to be missing', async () => {
+    await site.node.end('SIGKILL');
+    await told().getByText('The server does not answer: reconnecting. What you see is what was known last.').waitFor();
+    assert.equal(await mayStop(), 'true');
+    await watched.picture('d-node-killed');
+    await watched.page.goto(new URL('/#/new', watched.page.url()).href);
+    await watched.page.getByText('The images of the node cannot be listed now: the server does not answer.').waitFor();
+    assert.ok(await watched.page.getByRole('button', { name: 'Create' }).isDisabled());
+    await watched.picture('e-node-killed-new');
+  });
 });

@@ -228,6 +228,7 @@ function NewBody({ state, machine }: { readonly state: PageState; readonly machi
   const { value: progress } = machine.state;
   const problem = machine.problem.value;
   if (progress === 'asking') return problem ? <Failure>{problem.message}</Failure> : <Waiting>One moment…</Waiting>;
+  const cannotSend = progress !== 'ready' || !state.isCurrent.value;
   const create = async () => {
     if (!(await machine.send(false))) {
       toProblem();
@@ -253,10 +254,10 @@ function NewBody({ state, machine }: { readonly state: PageState; readonly machi
         <a class="button" href="#/">
           Cancel
         </a>
-        <button type="button" disabled={progress !== 'ready'} onClick={() => void check()}>
+        <button type="button" disabled={cannotSend} onClick={() => void check()}>
           Check
         </button>
-        <button type="submit" class="primary" disabled={progress !== 'ready' || !state.isCurrent.value}>
+        <button type="submit" class="primary" disabled={cannotSend}>
           {progress === 'sending' ? 'Making it…' : 'Create'}
         </button>
       </div>

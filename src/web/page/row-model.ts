@@ -230,8 +230,8 @@ export function absenceOf(row: VmRow): string | undefined {
   return `${row.name} does not run.${why}`;
 }
 
-/** "2 CPUs, 4 GiB" */
-export function sizeText({ cpus, memoryBytes }: VmRow): string {
+/** "2 CPUs, 4 GiB"; before the first start only its instance type is known. */
+export function sizeText({ cpus, memoryBytes, instancetype = '' }: VmRow): string {
   const parts = [cpus !== undefined && count(cpus, 'CPU'), memoryBytes !== undefined && fileSize(memoryBytes)];
-  return parts.filter(Boolean).join(', ');
+  return parts.filter(Boolean).join(', ') || instancetype;
 }
