@@ -38,6 +38,7 @@ const focused = `(() => {
 
 const namespace = '/apis/kubevirt.io/v1/namespaces/default';
 const snapshots = '/apis/snapshot.kubevirt.io/v1beta1/namespaces/default';
+const clones = '/apis/clone.kubevirt.io/v1beta1/namespaces/default/virtualmachineclones';
 const volumes = [{ name: 'data', persistentVolumeClaim: { claimName: 'data' } }];
 const vm = {
   ...{ apiVersion: 'kubevirt.io/v1', kind: 'VirtualMachine', metadata: { name: 'demo', namespace: 'default' } },
@@ -64,6 +65,8 @@ describe('the page in a browser: by the keyboard alone', () => {
     backend.images.rows.push({ reference: 'my/debian:12', boots: 'disk', sizeBytes: 2 ** 30 });
     backend.kube.objects.set(`${namespace}/virtualmachines/demo`, vm);
     backend.kube.objects.set(`${snapshots}/virtualmachinesnapshots`, { items: [evening] });
+    for (const others of [`${snapshots}/virtualmachinesnapshotcontents`, `${snapshots}/virtualmachinerestores`, clones])
+      backend.kube.objects.set(others, { items: [] });
     backend.kube.objects.set('/apis/pool.kubevirt.io/v1beta1/virtualmachinepools', { items: [farm] });
     const options = { port: 0, pageDir: path.resolve('dist/web'), tokenHint: 'run `virt-node url`' };
     server = new WebServer(options, { backend, log: silentLogger });

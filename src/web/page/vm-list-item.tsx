@@ -123,7 +123,7 @@ function StreamLink({ row, tab }: { readonly row: VmRow; readonly tab: 'console'
 /** Open as long as the focus is in it. */
 function Menu({ state, row }: Omit<VmListItemProps, 'thumbnails'>) {
   return (
-    <details class="menu" onFocusOut={closeWhenLeft} onKeyDown={closeByEscape} onClick={closeWhenChosen}>
+    <details class="menu" onFocusOut={closeWhenLeft} onKeyDown={closeByEscape} onClickCapture={closeWhenChosen}>
       <summary class="button" aria-label={`More for ${row.name}`}>
         {icon('more')}
       </summary>
@@ -158,7 +158,7 @@ function closeByEscape({ currentTarget: menu, key }: MenuEvent<KeyboardEvent>): 
 
 function closeWhenChosen({ currentTarget: menu, target }: MenuEvent<MouseEvent>): void {
   if (!(target instanceof Element && target.closest('.menu-items'))) return;
-  // What asks first gives the focus back to where it was: not to what is in a menu that is closed.
+  // Before what was chosen is done: a question gives the focus back to where it was, and not to what is in a closed menu.
   menu.querySelector('summary')?.focus();
   menu.open = false;
 }
