@@ -212,11 +212,17 @@ describe('the page in a browser: the list, its actions and the reasons', { skip:
   });
 
   test('a node that is killed: what was known last is there, nothing can be pressed, and no image is said to be missing', async () => {
+    const toNew = () => watched.page.goto(new URL('/#/new', watched.page.url()).href);
+    // Its part of the page is there before the node is not.
+    await toNew();
+    await watched.page.getByLabel('Image', { exact: true }).waitFor();
+    await list();
+    await row().waitFor();
     await site.node.end('SIGKILL');
     await told().getByText('The server does not answer: reconnecting. What you see is what was known last.').waitFor();
     assert.equal(await mayStop(), 'true');
     await watched.picture('d-node-killed');
-    await watched.page.goto(new URL('/#/new', watched.page.url()).href);
+    await toNew();
     await watched.page.getByText('The images of the node cannot be listed now: the server does not answer.').waitFor();
     assert.ok(await watched.page.getByRole('button', { name: 'Create' }).isDisabled());
     await watched.picture('e-node-killed-new');

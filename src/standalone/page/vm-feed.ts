@@ -95,7 +95,8 @@ export class KubeVmFeed implements VmFeed, Component {
   }
 
   problem(): string | undefined {
-    const failing = this.#informers.find(({ health }) => health.failures >= reportedAfter);
+    // One that watches again has read the list anew; its failures are only forgotten with the next event.
+    const failing = this.#informers.find(({ health }) => !health.isConnected && health.failures >= reportedAfter);
     if (this.#unanswered >= unansweredAfter)
       return 'the Kubernetes API takes requests and does not answer: it hangs, or the machine is overloaded';
     if (failing) return `the Kubernetes API does not answer: ${failing.health.lastError ?? 'no reason'}`;

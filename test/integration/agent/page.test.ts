@@ -11,7 +11,7 @@ import type { VmRow } from '../../../src/web/index.ts';
 /** The agent's VMIs in memory. */
 class Vmis {
   synced = true;
-  health = [{ failures: 0, lastError: undefined as string | undefined }];
+  health = [{ isConnected: true, failures: 0, lastError: undefined as string | undefined }];
   readonly #objects = new Map<Key, VirtualMachineInstance>();
   readonly #listeners = new Set<(key: Key) => void>();
 
@@ -112,9 +112,9 @@ suite('the web page that an agent serves', () => {
     const problem = async () => (await listOf(ask)).problem;
     assert.equal(await problem(), 'the list is being read');
     vmis.synced = true;
-    vmis.health = [{ failures: 3, lastError: 'connect ECONNREFUSED' }];
+    vmis.health = [{ isConnected: false, failures: 3, lastError: 'connect ECONNREFUSED' }];
     assert.match((await problem()) ?? '', /does not answer: connect ECONNREFUSED/);
-    vmis.health = [{ failures: 0, lastError: undefined }];
+    vmis.health = [{ isConnected: true, failures: 3, lastError: 'connect ECONNREFUSED' }];
     assert.equal(await problem(), undefined);
   });
 

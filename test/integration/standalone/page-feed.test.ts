@@ -170,13 +170,15 @@ describe('what the page shows and does', () => {
   });
 });
 
-test('an API that takes requests and answers none is told, though its watches stand; when it answers again it is not', async () => {
+test('an API that takes requests and answers none is told, though its watches stand; when it answers again it is not, before anything changes', async () => {
   let hangs = false;
+  let fails = false;
   const list = JSON.stringify({ kind: 'List', metadata: { resourceVersion: '1' }, items: [] });
   const hung = new Set<ServerResponse>();
   const server = createServer(({ url = '' }, response) => {
     response.setHeader('content-type', 'application/json');
-    if (url.includes('watch=')) response.flushHeaders();
+    if (fails && url !== '/readyz') response.writeHead(500).end();
+    else if (url.includes('watch=')) response.flushHeaders();
     else if (hangs) hung.add(response);
     else response.end(url === '/readyz' ? 'ok' : list);
   });
@@ -185,7 +187,7 @@ test('an API that takes requests and answers none is told, though its watches st
   const dir = await mkdtemp(path.join(tmpdir(), 'page-feed-'));
   const kubeconfig = path.join(dir, 'kubeconfig');
   const address = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  await writeKubeconfig(kubeconfig, { server: address, user: 'user', token: 'x' });
+  await writeKubeconfig(kubeconfig, { server: address, ca: undefined, user: 'user', token: 'x' });
   const client = new KubeClient({ userAgent: 'test' }, { access: await loadKubeAccess({ kubeconfig }) });
   const feed = new KubeVmFeed({ client, log: silentLogger }, { checkMs: 20, answerMs: 200 });
   try {
@@ -199,6 +201,11 @@ test('an API that takes requests and answers none is told, though its watches st
     hangs = false;
     for (const response of hung) response.end('ok');
     await eventually(() => assert.equal(feed.problem(), undefined));
+    fails = true;
+    server.closeAllConnections();
+    await eventually(() => assert.match(feed.problem() ?? '', /the Kubernetes API does not answer: /), 15_000);
+    fails = false;
+    await eventually(() => assert.equal(feed.problem(), undefined), 15_000);
   } finally {
     await feed.stop();
     client.close();

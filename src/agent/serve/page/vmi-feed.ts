@@ -1,12 +1,13 @@
 import { labels } from '../../../api/index.ts';
 import { type Clock, Listeners } from '../../../base/index.ts';
+import type { InformerHealth } from '../../../kube/index.ts';
 import { type VmFeed, type VmRow, vmRow } from '../../../web/index.ts';
 import type { VmiStore } from '../../vmi/ports.ts';
 
 export interface VmiFeedDeps {
   readonly vmis: Pick<VmiStore, 'get' | 'keys' | 'onChange'> & {
     readonly synced: boolean;
-    readonly health: readonly { readonly failures: number; readonly lastError: string | undefined }[];
+    readonly health: readonly Pick<InformerHealth, 'isConnected' | 'failures' | 'lastError'>[];
   };
   readonly clock: Clock;
 }
@@ -57,7 +58,7 @@ export class VmiFeed implements VmFeed {
 
   problem(): string | undefined {
     const { vmis } = this.#deps;
-    const failing = vmis.health.find(({ failures }) => failures >= reportedAfter);
+    const failing = vmis.health.find(({ isConnected, failures }) => !isConnected && failures >= reportedAfter);
     if (failing) return `the Kubernetes API does not answer: ${failing.lastError ?? 'no reason'}`;
     return vmis.synced ? undefined : 'the list is being read';
   }
