@@ -36,6 +36,53 @@ describe('disks that come from elsewhere, on the standalone node', { skip: needs
 
   const get = (what: string, jsonpath: string) => node.kubectl('get', what, '-o', `jsonpath={${jsonpath}}`);
 
+  const turn = (name: string, runStrategy: string) =>
+    node.kubectl('patch', 'vm', name, '--type=merge', '-p', JSON.stringify({ spec: { runStrategy } }));
+
+  /** The guest boots, and finds the disk on its first and on its third one. */
+  async function holds(name: string): Promise<void> {
+    await node.vmiUntil(name, (found) => found?.status?.phase === 'Running', 60_000);
+    await untilLogin(await node.serial(name), AbortSignal.timeout(60_000));
+    await node.cli(['console', name], 'root\n');
+    await eventually(async () => {
+      const { stdout } = await node.cli(
+        ['console', name],
+        '\nfor disk in a c; do head -c 17 /dev/vd$disk; done; echo\n',
+      );
+      assert.match(stdout, new RegExp(`${mark}${mark}`));
+    }, 30_000);
+  }
+
+  /** As virtctl does it. */
+  async function upload(claim: string, file: string): Promise<void> {
+    const upload = 'upload.cdi.kubevirt.io/v1beta1';
+    const request = path.join(node.paths.stateDir, 'upload.json');
+    await writeFile(
+      request,
+      JSON.stringify({ apiVersion: upload, kind: 'UploadTokenRequest', spec: { pvcName: claim } }),
+    );
+    const answer = await node.kubectl(
+      'create',
+      '--raw',
+      `/apis/${upload}/namespaces/default/uploadtokenrequests`,
+      '-f',
+      request,
+    );
+    const proxy = await get('cdiconfig/config', '.status.uploadProxyURL');
+    const ca = path.join(node.paths.stateDir, 'api', 'certificates', 'ca.crt');
+    const bearer = `Authorization: Bearer ${JSON.parse(answer).status.token}`;
+    execFileSync('curl', [
+      '-sSf',
+      '--cacert',
+      ca,
+      '-H',
+      bearer,
+      '--data-binary',
+      `@${file}`,
+      `${proxy}/v1beta1/upload`,
+    ]);
+  }
+
   test('a VM waits for the disk of its template, over kill -9 of the node, and boots with it', async () => {
     const { spec } = demoVmi('fetched', { volumes: [{ name: 'root', dataVolume: { name: 'fetched' } }] });
     spec.domain.devices = { ...spec.domain.devices, disks: [{ name: 'root', disk: { bus: 'virtio' } }] };
@@ -148,53 +195,6 @@ describe('disks that come from elsewhere, on the standalone node', { skip: needs
     await holds('late');
     await node.kubectl('delete', 'vm', 'late', '--timeout=60s');
   });
-
-  const turn = (name: string, runStrategy: string) =>
-    node.kubectl('patch', 'vm', name, '--type=merge', '-p', JSON.stringify({ spec: { runStrategy } }));
-
-  /** The guest boots, and finds the disk on its first and on its third one. */
-  async function holds(name: string): Promise<void> {
-    await node.vmiUntil(name, (found) => found?.status?.phase === 'Running', 60_000);
-    await untilLogin(await node.serial(name), AbortSignal.timeout(60_000));
-    await node.cli(['console', name], 'root\n');
-    await eventually(async () => {
-      const { stdout } = await node.cli(
-        ['console', name],
-        '\nfor disk in a c; do head -c 17 /dev/vd$disk; done; echo\n',
-      );
-      assert.match(stdout, new RegExp(`${mark}${mark}`));
-    }, 30_000);
-  }
-
-  /** As virtctl does it. */
-  async function upload(claim: string, file: string): Promise<void> {
-    const upload = 'upload.cdi.kubevirt.io/v1beta1';
-    const request = path.join(node.paths.stateDir, 'upload.json');
-    await writeFile(
-      request,
-      JSON.stringify({ apiVersion: upload, kind: 'UploadTokenRequest', spec: { pvcName: claim } }),
-    );
-    const answer = await node.kubectl(
-      'create',
-      '--raw',
-      `/apis/${upload}/namespaces/default/uploadtokenrequests`,
-      '-f',
-      request,
-    );
-    const proxy = await get('cdiconfig/config', '.status.uploadProxyURL');
-    const ca = path.join(node.paths.stateDir, 'api', 'certificates', 'ca.crt');
-    const bearer = `Authorization: Bearer ${JSON.parse(answer).status.token}`;
-    execFileSync('curl', [
-      '-sSf',
-      '--cacert',
-      ca,
-      '-H',
-      bearer,
-      '--data-binary',
-      `@${file}`,
-      `${proxy}/v1beta1/upload`,
-    ]);
-  }
 
   test('an installation medium puts a system on an empty disk, which then boots without it', async () => {
     const added = await node.cli(['image', 'add', 'my/installer', path.resolve('.cache/installer/installer.iso')]);
