@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
-import { constants, readdirSync, readFileSync, readlinkSync } from 'node:fs';
+import { constants, existsSync, readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
+import { parseLogStart } from '../../../src/host/index.ts';
 import { agentOf } from '../../../src/standalone/index.ts';
 import { AgentConsole, plainProtocol, sessionProtocol } from '../../fixtures/agent-console.ts';
-import { eventually } from '../../fixtures/eventually.ts';
+import { eventually, settled } from '../../fixtures/eventually.ts';
 import { demoVmi, NodeProcess } from '../../fixtures/node-process.ts';
 import { type StreamClient, UpgradeRefused } from '../../fixtures/stream-client.ts';
 
@@ -63,9 +64,8 @@ describe('the serial console of a real guest, through the agent', { skip: needsR
 
     // QEMU appends: a log that its launcher cuts goes on at its new end.
     const qemu = await node.qemuPid('talks');
-    const fds = readdirSync(`/proc/${qemu}/fd`);
-    const log = fds.find((fd) => linkOf(`/proc/${qemu}/fd/${fd}`).endsWith('virt-serial0-log'));
-    const flags = /^flags:\s*(\d+)$/m.exec(readFileSync(`/proc/${qemu}/fdinfo/${log}`, 'utf8'))?.[1];
+    const { fd } = serialLogOf(qemu);
+    const flags = /^flags:\s*(\d+)$/m.exec(readFileSync(`/proc/${qemu}/fdinfo/${fd}`, 'utf8'))?.[1];
     assert.ok(Number.parseInt(flags ?? '', 8) & constants.O_APPEND, flags);
   });
 
@@ -135,6 +135,8 @@ describe('the serial console of a real guest, through the agent', { skip: needsR
     const other = await agent.stream('talks', route, sessionProtocol);
     await other.until(/^31001\r?$/m);
     await ask(other, 32);
+    // Else the prompt may come when it has left.
+    await other.until(/32001\s+\S*# $/);
     const seen = other.text.slice(other.text.lastIndexOf('31001'));
     await other.close();
     const back = await agent.stream('talks', `${route}?line=${line}&from=${next}`, sessionProtocol);
@@ -145,6 +147,50 @@ describe('the serial console of a real guest, through the agent', { skip: needsR
     assert.doesNotMatch(back.text, /31001/);
     assert.ok(seen.endsWith(back.text.slice(0, Number(attached.replayed))), back.text);
     await back.close();
+  });
+
+  test('a guest that floods its console: its log is cut as it grows, and who attaches later sees the end without a gap', async () => {
+    const [first, last] = [10_000_001, 10_300_000];
+    const flood = (last - first + 1) * `${first}\r\n`.length;
+    // Prompts and echoes; what the guest wrote in the very moment of a cut; and QEMU logs a byte once more that the agent did not take at once.
+    const besides = flood / 100;
+    const qemu = await node.qemuPid('talks');
+    const log = `/proc/${qemu}/root${serialLogOf(qemu).file}`;
+    const written = () => sizeOf(log) + parseLogStart(textOf(`${log}.start`));
+    const console = await agent.stream('talks', route);
+    await knockUntil(console, /# $/);
+    const before = await settled(written, 1_500);
+    // On a busy machine the kernel has things to say, too.
+    console.type(`dmesg -n 1; seq ${first} ${last}\r`);
+    await console.until(/^10000001\r?$/m);
+    await console.close();
+    let longest = 0;
+    await eventually(() => {
+      longest = Math.max(longest, sizeOf(log));
+      const bytes = written() - before;
+      assert.ok(bytes > flood - besides, `${bytes} of ${flood} bytes`);
+    }, 120_000);
+    assert.ok(longest < 2.5 * 2 ** 20, `the log had ${longest} bytes`);
+    assert.equal(sizeOf(`${log}.1`), 2 * 2 ** 20);
+
+    const later = await agent.stream('talks', route, sessionProtocol);
+    const { offset } = await later.untilNotice('attached');
+    await later.until(/# $/);
+    const end = await settled(written, 1_500);
+    assert.ok(end - before < flood + besides, `${end - before} bytes for ${flood}`);
+    assert.ok(Math.abs(Number(offset) + later.text.length - end) < besides, `${offset} + ${later.text.length}: ${end}`);
+    const numbers = [...later.text.matchAll(/^(10\d{6})\r?$/gm)].map(([, number]) => Number(number));
+    assert.ok(numbers.length > 1_000, `${numbers.length} numbers`);
+    assert.deepEqual(
+      numbers,
+      numbers.map((_, index) => last - numbers.length + 1 + index),
+    );
+    await ask(later, 71);
+    await later.close();
+    const pod = await node.kubectl('get', 'pods', '-l', 'vm.kubevirt.io/name=talks', '-o', 'name');
+    await eventually(async () =>
+      assert.match(await node.kubectl('logs', pod, '-c', 'guest-console-log', '--tail=5'), /^71001\r?$/m),
+    );
   });
 
   test('kill -9 of the agent: the guest goes on, and a client that comes back to the next agent is in the same shell, having missed nothing', async () => {
@@ -214,6 +260,22 @@ describe('the serial console of a real guest, through the agent', { skip: needsR
     return stream;
   }
 });
+
+/** What QEMU has open. */
+function serialLogOf(qemu: number | undefined): { readonly fd: string | undefined; readonly file: string } {
+  const fileOf = (fd: string) => linkOf(`/proc/${qemu}/fd/${fd}`);
+  const fd = readdirSync(`/proc/${qemu}/fd`).find((each) => fileOf(each).endsWith('virt-serial0-log'));
+  return { fd, file: fileOf(fd ?? '') };
+}
+
+function sizeOf(file: string): number {
+  return statSync(file, { throwIfNoEntry: false })?.size ?? 0;
+}
+
+/** Empty: there is no such file. */
+function textOf(file: string): string {
+  return existsSync(file) ? readFileSync(file, 'utf8') : '';
+}
 
 function linkOf(file: string): string {
   try {
