@@ -16,6 +16,8 @@ export class Retries {
   readonly #deps: RetriesDeps;
   /** All that ever were, in the order of their creation. */
   readonly #made: Loose[] = [];
+  /** Made by a leader that was late. */
+  readonly #late = new Set<string>();
   /** Names of those that are to be tried again. */
   readonly #due = new Set<string>();
 
@@ -27,9 +29,13 @@ export class Retries {
     return this.#made.filter(({ metadata }) => triedBy(metadata) !== undefined).length;
   }
 
-  /** What is wrong with a change of a migration. */
-  judge(before: Loose | undefined, after: Loose): string[] {
+  /**
+   * What is wrong with a change of a migration. `isLate`: by a leader that another one has followed. Its request to try one again may arrive when
+   * the one that its successor made has been cancelled and is gone: no client can take it back.
+   */
+  judge(before: Loose | undefined, after: Loose, isLate: boolean): string[] {
     if (!before) this.#made.push(after);
+    if (!before && isLate) this.#late.add(after.metadata.uid ?? '');
     if (!before) return this.#judgeNew(after);
     if (after.status?.phase !== 'Failed' || before.status?.phase === 'Failed') return [];
     const isDue = conditionOf(after)?.reason === 'RetryDue';
@@ -63,7 +69,10 @@ export class Retries {
   }
 
   #triesOf(name: string): number {
-    return this.#made.filter(({ metadata }) => triedBy(metadata) === name).length;
+    const tries = this.#made.filter(({ metadata }) => triedBy(metadata) === name);
+    const late = tries.filter(({ metadata }) => this.#late.has(metadata.uid ?? ''));
+    // The only one counts whoever made it.
+    return Math.max(tries.length - late.length, Math.min(tries.length, 1));
   }
 
   /** Nobody wanted it to end, and its guest is where it was. */

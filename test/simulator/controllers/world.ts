@@ -380,7 +380,7 @@ export class ControllersWorld {
     if (type === pods.resource && writer !== 'world' && before) this.#judgeEndOfPod(before, after, fail);
     if (type === vmis.resource && before && after) this.#judgeFailure(before, after, fail);
     if (type !== migrations.resource || !after) return;
-    for (const problem of this.#retries.judge(before, after)) fail(problem);
+    for (const problem of this.#retries.judge(before, after, isByAnother)) fail(problem);
     if (isFinal(after) && !isFinal(before)) {
       const cause = after.status.conditions?.find((each: { type: string }) => each.type === 'migrationFailed');
       if (after.status.phase === 'Failed' && !cause?.message) fail(`${after.metadata.name} has failed without a cause`);
