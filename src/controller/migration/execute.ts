@@ -75,7 +75,7 @@ async function createTargetPod(
   if (!release) return { kind: 'wait', afterMs: roomPauseMs, reason: 'another migration has taken the room' };
   let isUnclear = false;
   try {
-    for (const left of leftovers) await deletePod(left, context);
+    for (const left of leftovers) if (!(await deletePod(left, context))) return stale;
     const { cpuLimitedNamespaces: limitedNamespaces } = observation.config;
     const limited = await withNeededLimits(pod, vmi, { client, limitedNamespaces, signal });
     const created = await client.create(resources.pods, limited, { signal });
@@ -112,7 +112,7 @@ async function deleteTargetPod(
 ): Promise<Outcome> {
   const { name } = pod.metadata;
   try {
-    await deletePod(pod, context);
+    if (!(await deletePod(pod, context))) return stale;
   } catch (error) {
     if (context.signal.aborted) throw error;
     const message = `Error deleted migration target pod: ${errorMessage(error)}`;
@@ -124,8 +124,24 @@ async function deleteTargetPod(
   };
 }
 
-async function deletePod({ metadata }: Pod, { client, signal }: ExecuteContext): Promise<void> {
+/**
+ * False: the VMI's migration has gone on since it was observed, so that the guest may be in this pod by now, and the decision is to be taken again.
+ * Watches run apart, and that of VMIs may be behind those of pods and migrations; a leader that slept has caches of long ago.
+ */
+async function deletePod({ metadata }: Pod, context: ExecuteContext): Promise<boolean> {
+  const { client, vmis, signal } = context;
+  const { vmi } = context.observation;
+  if (vmi) {
+    const type = resources.virtualMachineInstances;
+    const newest = await getIfThere<VirtualMachineInstance>(client, type, vmi.metadata, { signal });
+    const isThere = newest !== undefined && newest.metadata.uid === vmi.metadata.uid;
+    if (isThere && !sameJson(newest.status?.migrationState, vmi.status?.migrationState)) {
+      vmis.saw(keyOf(vmi), vmi, newest);
+      return false;
+    }
+  }
   await writeIfThere(client.delete(resources.pods, metadata, { uid: metadata.uid, signal }));
+  return true;
 }
 
 /** One patch, guarded by what was observed: the state, and the label that shows the VMI to the agent of the target. */
@@ -260,7 +276,7 @@ async function deleteMigration(
 async function collect({ superseded }: Step<MigrationStepArgs, 'collect'>, context: ExecuteContext): Promise<Outcome> {
   const { client, signal } = context;
   for (const { migration, pod } of superseded) {
-    if (pod) await deletePod(pod, context);
+    if (pod && !(await deletePod(pod, context))) return stale;
     const { uid } = migration.metadata;
     await writeIfThere(client.delete(resources.migrations, migration.metadata, { uid, signal }));
   }
