@@ -141,9 +141,11 @@ class GuestRecords {
 
   /** Those that were kept and are not on the claim. */
   async lost(): Promise<number[]> {
+    // The guest writes on, and tells of more than is read.
+    const kept = [...this.#kept];
     const { stdout } = await this.#inGuest(`tr -d '\\000' </data/log`);
     const found = new Set(stdout.split('\n').filter(Boolean).map(Number));
-    return [...this.#kept].filter((record) => !found.has(record));
+    return kept.filter((record) => !found.has(record));
   }
 
   /** Goes on when the agent does, until the guest ends. */

@@ -18,13 +18,15 @@ describe('two nodes on one machine', { skip: needsRoot }, () => {
   before(async () => {
     node = await NodeProcess.create();
     await node.start(start);
-    // A guest goes to the first node that is known to have its machine: both shall be.
+    // Both shall be known to have its machine, and only the first one may be taken.
     const able = ['-l', 'machine-type.node.kubevirt.io/q35=true', '-o', 'jsonpath={.items[*].metadata.name}'];
     await eventually(async () => assert.equal(await node.kubectl('get', 'nodes', ...able), 'box box-2'), 30_000);
+    await node.kubectl('cordon', 'box-2');
     const { domain } = demoVmi(name).spec;
     const devices = { ...domain.devices, tpm: { persistent: true } };
     await node.apply(demoVmi(name, { domain: { ...domain, devices } }));
     await node.vmiUntil(name, (found) => found?.status?.phase === 'Running', 60_000);
+    await node.kubectl('uncordon', 'box-2');
     await untilLogin(await node.serial(name), AbortSignal.timeout(60_000));
     await node.cli(['console', name], 'root\n');
     await run('(i=0; while :; do i=$((i+1)); echo $i >/tmp/beat; sleep 0.1; done) >/dev/null 2>&1 &');
