@@ -22,6 +22,8 @@ export interface ClientDeps {
   readonly trouble: Trouble;
   /** Called around each write, which may be the last that this process does. */
   readonly onWrite: (moment: 'before' | 'after') => void;
+  /** Asked before each write is sent; throws in a leader that knows that its lease is over. */
+  readonly guard: () => void;
 }
 
 type Options = { readonly signal?: AbortSignal | undefined; readonly labelSelector?: string | undefined };
@@ -46,9 +48,10 @@ function matcherOf(selector: string | undefined): (object: Loose) => boolean {
 /** The client of one controller process: latencies, errors, lost answers; nothing of a dead process arrives. */
 export function simClient(deps: ClientDeps): KubeClient {
   const { store, scheduler, chance, life, trouble } = deps;
+  const isWrite = (label: string) => !/^(GET|LIST) /.test(label);
   /** A write that the process did not live to send does not arrive. */
   const handled = <T>(label: string, handle: () => T): T => {
-    if (/^(GET|LIST) /.test(label)) return handle();
+    if (!isWrite(label)) return handle();
     deps.onWrite('before');
     if (life.dead) throw new KubeError('UNREACHABLE', `${label}: never sent`);
     const value = handle();
@@ -57,6 +60,7 @@ export function simClient(deps: ClientDeps): KubeClient {
   };
   const call = <T>(label: string, { signal }: Options, handle: () => T): Promise<T> =>
     new Promise<T>((resolve, reject) => {
+      if (isWrite(label)) deps.guard();
       let over = signal?.aborted === true;
       if (over) reject(signal?.reason);
       const onAbort = () => {

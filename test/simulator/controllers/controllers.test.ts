@@ -54,7 +54,7 @@ test('where nodes die, are cut off and come back, no guest runs twice, no living
   assert.ok(lost >= wantedLosses, `only ${lost} VMIs were given up with their nodes`);
 });
 
-test('where a leader wakes up beside its successor and writes on, and where leaders die at their writes, no VMI takes two pods for its own and each VM runs', async () => {
+test('where writes of a leader that was stopped arrive beside those of its successor, and where leaders die at their writes, no VMI takes two pods for its own and each VM runs', async () => {
   const sums = { lateWrites: 0, diedAtWrites: 0 };
   for (let nth = 0; nth < leaderSeeds; nth++) {
     const { lateWrites, diedAtWrites } = await ended(firstLeaderSeed + nth);

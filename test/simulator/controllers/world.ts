@@ -7,6 +7,7 @@ import {
 } from '../../../src/api/index.ts';
 import { silentLogger } from '../../../src/base/index.ts';
 import { Controller } from '../../../src/controller/index.ts';
+import { NotLeadingError } from '../../../src/kube/index.ts';
 import { Chance } from '../engine/chance.ts';
 import { type Life, newLife, Scheduler, SimClock, type Wall } from '../engine/scheduler.ts';
 import { Trace } from '../engine/trace.ts';
@@ -27,7 +28,7 @@ const begun = ['Scheduling', 'Scheduled', 'PreparingTarget', 'TargetReady', 'Run
 export const firstLossSeed = 1_000_000;
 /** Seeds from here on are clusters in which leaders stop and wake up beside their successors, and die at their writes. */
 export const firstLeaderSeed = 2_000_000;
-/** Stock lease, and how long a leader works on that slept with its machine: its clock slept, too, until it asks for its lease once more. */
+/** Stock lease, and how long a leader that was stopped takes to end. Its guard lets nothing new be written; what it had sent before arrives late. */
 const [leaseMs, retryMs] = [15_000, 2_000];
 /** A node counts as living when its agent was there for so long. */
 const livingMs = 60_000;
@@ -69,12 +70,16 @@ export class ControllersWorld {
   readonly #dead = new Set<string>();
   /** When an agent that was silent came back. */
   readonly #backMs = new Map<string, number>();
+  /** Leaders that were stopped for longer than their lease lasts. */
+  readonly #deposed = new Set<Life>();
   /** Pods that a leader made when another one led already. */
   readonly #late = new Set<string>();
   readonly #problems: string[] = [];
   readonly #ends = { succeeded: 0, failed: 0, lost: 0, lateWrites: 0, diedAtWrites: 0 };
   readonly #retries: Retries;
   #controller: Life | undefined;
+  /** The leader is stopped when it has sent so many writes more. */
+  #sleepy: number | undefined;
   /** The leader dies before or after this write of its. */
   #deadly: { left: number; readonly moment: 'before' | 'after' } | undefined;
   #failRate: number;
@@ -146,6 +151,8 @@ export class ControllersWorld {
   async #calm(): Promise<void> {
     this.#failRate = 0;
     this.#mayMisbehave = false;
+    this.#sleepy = undefined;
+    this.#deadly = undefined;
     Object.assign(this.#trouble, { errorRate: 0, lostRate: 0, watchDelayMs: 0, cutRate: 0 });
     for (const node of [...this.#away, ...this.#silent]) this.#nodeIsBack(node);
     for (const node of nodes) this.#store.change(resources.nodes, node, (each) => delete each.spec.unschedulable);
@@ -179,6 +186,7 @@ export class ControllersWorld {
       life,
       trouble: this.#trouble,
       onWrite: (moment) => this.#wrote(life, moment),
+      guard: () => this.#guard(life),
     });
     const controller = new Controller(
       {
@@ -235,7 +243,7 @@ export class ControllersWorld {
       return;
     }
     if (this.#losesLeaders && chance.happens(0.4)) {
-      if (chance.happens(0.5)) this.#stopLeader();
+      if (chance.happens(0.5)) this.#sleepy = chance.int(6);
       else this.#deadly = { left: chance.int(6), moment: chance.pick(['before', 'after']) };
       return;
     }
@@ -333,11 +341,12 @@ export class ControllersWorld {
     if (open.length > 0) this.#store.delete(migrations, keyOf(this.#chance.pick(open)), {}, 'world');
   }
 
-  /** Its machine sleeps for longer than its lease lasts. What it had sent arrives when it wakes up, and it goes on for a moment beside its successor. */
+  /** It is stopped for longer than its lease lasts. What it had sent arrives when it goes on, beside the writes of its successor. */
   #stopLeader(): void {
     const old = this.#controller;
     if (!old || old.dead || old.asleep) return;
     old.asleep = true;
+    this.#deposed.add(old);
     const chance = this.#chance;
     this.#scheduler.after(leaseMs + chance.between(0, retryMs), 'another one leads', this.#life, () => {
       if (this.#controller === old && !old.dead) this.#startController();
@@ -346,6 +355,14 @@ export class ControllersWorld {
     this.#scheduler.after(wakesMs, 'a leader wakes up', this.#life, () => this.#scheduler.wake(old));
     const endMs = wakesMs + chance.between(0, retryMs);
     this.#scheduler.after(endMs, 'it finds its lease lost', this.#life, () => this.#end(old));
+  }
+
+  /** Who was stopped for too long sends nothing more; who is to be stopped is, with a write on its way. */
+  #guard(life: Life): void {
+    if (this.#deposed.has(life)) throw new NotLeadingError('NOT_LEADING', 'the lease is over');
+    if (life !== this.#controller || this.#sleepy === undefined || this.#sleepy-- > 0) return;
+    this.#sleepy = undefined;
+    this.#stopLeader();
   }
 
   #wrote(life: Life, moment: 'before' | 'after'): void {
