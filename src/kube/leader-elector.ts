@@ -72,8 +72,8 @@ export class LeaderElector {
   readonly #log: Logger;
   #seen: { readonly spec: Lease['spec']; readonly sinceMs: number } | undefined;
   #holder = '';
-  /** When the last renewal that succeeded was sent; undefined: the lease is not held. */
-  #renewedMs: number | undefined;
+  /** When the last renewal that succeeded was sent, by both clocks; undefined: the lease is not held. */
+  #renewed: { readonly monotonicMs: number; readonly wallMs: number } | undefined;
   /** Named by the lease, while this process believed to hold it. */
   #successor: string | undefined;
 
@@ -132,20 +132,29 @@ export class LeaderElector {
       if (await this.#renewInTime(signal)) continue;
       const reason = this.#whyLost();
       if (reason === undefined || signal.aborted) continue;
-      this.#renewedMs = undefined;
+      this.#renewed = undefined;
       return { kind: 'lost', reason };
     }
-    this.#renewedMs = undefined;
+    this.#renewed = undefined;
     await this.#release().catch((error: unknown) =>
       this.#log.debug({ err: error }, 'the lease could not be given back'),
     );
     return { kind: 'released' };
   }
 
-  /** Until the lease counts as lost; 0: it does. */
+  /**
+   * Until the lease counts as lost; 0: it does. The monotonic clock stands still while the machine is suspended, and the wall clock may be set: the
+   * one that has gone further counts, as a lease that is lost for nothing costs a moment and one that is held by two costs more.
+   */
   #leftMs(): number {
-    if (this.#renewedMs === undefined) return 0;
-    return Math.max(0, this.#renewedMs + this.#options.renewDeadlineMs - this.#clock.monotonicMs());
+    if (this.#renewed === undefined) return 0;
+    const { monotonicMs, wallMs } = this.#now();
+    const passedMs = Math.max(monotonicMs - this.#renewed.monotonicMs, wallMs - this.#renewed.wallMs);
+    return Math.max(0, this.#options.renewDeadlineMs - passedMs);
+  }
+
+  #now() {
+    return { monotonicMs: this.#clock.monotonicMs(), wallMs: this.#clock.now().getTime() };
   }
 
   /** An API server that does not answer takes no longer than there is left. */
@@ -189,9 +198,9 @@ export class LeaderElector {
     const { identity, durationMs, retryPeriodMs } = this.#options;
     const call = { signal, timeoutMs: Math.max(retryPeriodMs, 1_000) };
     const old = await this.#read(call);
-    const nowMs = this.#clock.monotonicMs();
+    const now = this.#now();
     this.#successor = undefined;
-    const time = microTime(this.#clock.now());
+    const time = microTime(new Date(now.wallMs));
     const leaseDurationSeconds = Math.ceil(durationMs / 1000);
     if (!old) {
       const spec = {
@@ -202,17 +211,17 @@ export class LeaderElector {
         leaseTransitions: 0,
       };
       await this.#client.create<Lease>(leases, this.#object(spec), call);
-      this.#renewedMs = nowMs;
+      this.#renewed = now;
       return true;
     }
     const { spec = {} } = old;
-    if (!this.#seen || !isDeepStrictEqual(this.#seen.spec, spec)) this.#seen = { spec, sinceMs: nowMs };
+    if (!this.#seen || !isDeepStrictEqual(this.#seen.spec, spec)) this.#seen = { spec, sinceMs: now.monotonicMs };
     const isOurs = spec.holderIdentity === identity;
-    if (!isOurs && spec.holderIdentity && this.#renewedMs !== undefined) {
+    if (!isOurs && spec.holderIdentity && this.#renewed !== undefined) {
       this.#successor = spec.holderIdentity;
       return false;
     }
-    if (!isOurs && spec.holderIdentity && nowMs - this.#seen.sinceMs < durationMs) {
+    if (!isOurs && spec.holderIdentity && now.monotonicMs - this.#seen.sinceMs < durationMs) {
       if (this.#holder !== spec.holderIdentity) this.#log.info({ holder: spec.holderIdentity }, 'another one leads');
       this.#holder = spec.holderIdentity;
       return false;
@@ -220,7 +229,7 @@ export class LeaderElector {
     const taken = isOurs ? {} : { acquireTime: time, leaseTransitions: (spec.leaseTransitions ?? 0) + 1 };
     const wanted = { ...spec, ...taken, holderIdentity: identity, leaseDurationSeconds, renewTime: time };
     await this.#client.update<Lease>(leases, { ...old, spec: wanted }, call);
-    this.#renewedMs = nowMs;
+    this.#renewed = now;
     return true;
   }
 

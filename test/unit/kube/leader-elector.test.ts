@@ -82,6 +82,23 @@ test('who does not hold the lease writes nothing; who holds it does until the ti
   assert.throws(leader.guard, { code: 'NOT_LEADING' });
 });
 
+test('a leader whose machine was suspended, so that its monotonic clock stood still, writes nothing; a clock that is set back ends nobody', async () => {
+  const { clock, elector } = world();
+  const leader = elector('a');
+  await leader.acquire(forever);
+  clock.jumpWallClock(-3_600_000);
+  leader.guard();
+  clock.advance(times.renewDeadlineMs - 1);
+  leader.guard();
+  const other = world();
+  const suspended = other.elector('a');
+  await suspended.acquire(forever);
+  other.clock.jumpWallClock(times.renewDeadlineMs - 1);
+  suspended.guard();
+  other.clock.jumpWallClock(1);
+  assert.throws(suspended.guard, { code: 'NOT_LEADING' });
+});
+
 test('an API server that answers nothing any more: the lease is lost when the time to renew it is over, and before another one takes it', async () => {
   const { server, elector, pass } = world();
   const leader = elector('a');
