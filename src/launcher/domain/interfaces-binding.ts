@@ -1,5 +1,5 @@
 import type { Interface, Network } from '../../api/index.ts';
-import type { ConverterContext } from './context.ts';
+import type { ConverterContext, ConverterOptions } from './context.ts';
 import { invalid, unsupported } from './errors.ts';
 
 /** What of the context decides a network device. */
@@ -46,9 +46,13 @@ export function bindingOf({ iface, field }: NamedInterface, context: InterfaceCo
   }
 }
 
-/** A plug-in without a tap adds its device by a hook sidecar. */
+/** A plug-in without a tap adds its device by a hook sidecar, when the domain is defined. */
+export function isWithoutTap({ binding, name }: Interface, options: ConverterOptions | undefined): boolean {
+  return binding !== undefined && options?.interfaceDomainAttachment?.[name] !== 'tap';
+}
+
 function pluginBinding(iface: Interface, field: string, context: InterfaceContext): 'binding' | 'sidecar' {
-  const isTap = context.options?.interfaceDomainAttachment?.[iface.name] === 'tap';
+  const isTap = !isWithoutTap(iface, context.options);
   if (isTap && context.network === 'tap') return 'binding';
   if (!isTap && context.hasHookSidecars) return 'sidecar';
   throw unsupported(

@@ -1,4 +1,6 @@
 import type { Network, VirtualMachineInstance } from '../../api/index.ts';
+import type { ConverterOptions } from './context.ts';
+import { isWithoutTap } from './interfaces-binding.ts';
 import { digestTapName, userAliasPrefix } from './names.ts';
 import { child, childrenOf, contentOf, parseXml, renderXml, type XmlNode } from './xml.ts';
 
@@ -19,11 +21,15 @@ export interface DeviceChange {
 }
 
 /** Pure. `xml` is libvirt's live document of the domain. */
-export function interfaceChanges(vmi: VirtualMachineInstance, xml: string): InterfaceChanges {
+export function interfaceChanges(
+  vmi: VirtualMachineInstance,
+  xml: string,
+  options: ConverterOptions = {},
+): InterfaceChanges {
   const devices = devicesByName(xml);
   return {
     present: [...devices.keys()],
-    plug: namesToPlug(vmi).filter((name) => !devices.has(name)),
+    plug: namesToPlug(vmi, options).filter((name) => !devices.has(name)),
     unplug: namesToUnplug(vmi, devices).map((name) => changeOf(devices, name, (device) => device)),
     relink: wantedLinks(vmi)
       .filter(([name, isDown]) => devices.has(name) && isLinkDown(devices.get(name)) !== isDown)
@@ -55,13 +61,13 @@ function devicesByName(xml: string): Map<string, XmlNode> {
 
 const interfacesOf = (vmi: VirtualMachineInstance) => vmi.spec.domain.devices?.interfaces ?? [];
 
-/** The pod has their device: Multus says so, and the agent has set it up. */
-function namesToPlug(vmi: VirtualMachineInstance): string[] {
+/** The pod has their device: Multus says so, and the agent has set it up. What a sidecar wrote has any name in the domain, or none. */
+function namesToPlug(vmi: VirtualMachineInstance, options: ConverterOptions): string[] {
   const arrived = (vmi.status?.interfaces ?? []).filter(({ infoSource }) =>
     infoSource?.split(', ').includes('multus-status'),
   );
   return interfacesOf(vmi)
-    .filter((iface) => iface.state !== 'absent' && !iface.sriov)
+    .filter((iface) => iface.state !== 'absent' && !iface.sriov && !isWithoutTap(iface, options))
     .map(({ name }) => name)
     .filter((name) => arrived.some((status) => status.name === name));
 }

@@ -39,7 +39,7 @@ export class NicSync {
   }
 
   async sync(domain: DomainRef, vmi: VirtualMachineInstance, options: ConverterOptions): Promise<void> {
-    const changes = interfaceChanges(vmi, await this.#deps.hypervisor.xml(domain));
+    const changes = interfaceChanges(vmi, await this.#deps.hypervisor.xml(domain), options);
     await this.#keepServing(vmi, changes.present);
     if (vmi.status?.phase !== 'Running') return;
     for (const name of changes.plug) await this.#plug(domain, vmi, options, name);

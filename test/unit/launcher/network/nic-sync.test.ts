@@ -60,6 +60,15 @@ test('a device is plugged in when its network is set up, and not before', async 
   assert.ok(!calls.includes('attach both'));
 });
 
+test('of plug-ins the device with a tap is plugged, and the one that a sidecar wrote is not', async () => {
+  const { nics, calls } = benchWith('');
+  const plugin = vmiOf({ name: 'blue', binding: { name: 'plug' } });
+  await nics.sync(domain, plugin, {});
+  assert.deepEqual(calls.splice(0), ['keep ', 'serve ']);
+  await nics.sync(domain, plugin, { interfaceDomainAttachment: { blue: 'tap' } });
+  assert.deepEqual(calls, ['keep ', 'serve ', 'serve blue', 'attach both']);
+});
+
 test('before the VMI runs no device changes', async () => {
   const { nics, calls } = benchWith('');
   await nics.sync(domain, vmiOf({ name: 'blue', bridge: {} }, 'Scheduled'), {});
