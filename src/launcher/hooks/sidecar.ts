@@ -25,12 +25,12 @@ export interface Sidecar {
   readonly points: ReadonlyMap<HookPoint, number>;
 }
 
-/** Undefined: nobody listens there yet. Throws LauncherError NOT_SUPPORTED, HOOK_FAILED. */
+/** Undefined: nobody answers there yet. Throws LauncherError NOT_SUPPORTED, HOOK_FAILED. */
 export async function readSidecar(socket: string): Promise<Sidecar | undefined> {
   const answer = await withClient(socket, (client) =>
     unary(client, '/kubevirt.hooks.info.Info/Info', hooksInfo.InfoParams, hooksInfo.InfoResult, {}, infoLimitMs),
   ).catch((error: unknown) => {
-    if (isUnreachable(error)) return undefined;
+    if (isSilent(error)) return undefined;
     throw failed(socket, 'Info', error);
   });
   if (!answer) return undefined;
@@ -116,7 +116,9 @@ function unary<Params, Result>(
   });
 }
 
-/** Nobody listens at the socket, or not yet. */
-function isUnreachable(error: unknown): boolean {
-  return typeof error === 'object' && error !== null && 'code' in error && error.code === status.UNAVAILABLE;
+const silences: readonly unknown[] = [status.UNAVAILABLE, status.DEADLINE_EXCEEDED];
+
+/** Nobody listens at the socket, or who does has not answered, as on a busy node. */
+function isSilent(error: unknown): boolean {
+  return typeof error === 'object' && error !== null && 'code' in error && silences.includes(error.code);
 }

@@ -1,8 +1,10 @@
 import type { VirtualMachineInstance } from '../../api/index.ts';
+import { errorMessage } from '../../base/index.ts';
 import { findEfiFirmware, type NetworkLink } from '../../host/index.ts';
 import { type CloudInitData, prepareDisks } from '../disks/index.ts';
 import {
   buildDomainXml,
+  ConvertError,
   type ConverterOptions,
   type LauncherPaths,
   parseDomainXml,
@@ -19,9 +21,9 @@ export interface PrepareDomainOptions {
   readonly paths: LauncherPaths;
   /** CPUs that the pod may use. */
   readonly cpuSet: readonly number[];
-  /** Sets up what the guest's networks need; gives the pod's network devices. */
   /** Containers of the pod that change what is made here. */
   readonly hooks: DomainHooks;
+  /** Sets up what the guest's networks need; gives the pod's network devices. */
   readonly setUpNetwork: (vmi: VirtualMachineInstance) => Promise<ReadonlyMap<string, NetworkLink>>;
   /** Set when QEMU runs as another user than this process. */
   readonly owner: { readonly uid: number; readonly gid: number } | undefined;
@@ -76,7 +78,17 @@ export async function prepareDomain(
 /** By its name this launcher finds the domain again. Throws LauncherError HOOK_FAILED, `ConvertError` BAD_XML. */
 function sameDomain(before: string, after: string): string {
   if (after === before) return after;
-  const [was, is] = [before, after].map((xml) => parseDomainXml(xml).Name);
+  const was = parseDomainXml(before).Name;
+  const is = nameInChanged(after);
   if (was === is) return after;
   throw new LauncherError('HOOK_FAILED', `a hook sidecar made domain ${is} out of ${was}: it may not change the name`);
+}
+
+function nameInChanged(xml: string): string {
+  try {
+    return parseDomainXml(xml).Name;
+  } catch (cause) {
+    const advice = 'hook sidecars changed it: look into the logs of their containers';
+    throw new ConvertError('BAD_XML', `${errorMessage(cause)}: ${advice}`, { cause });
+  }
 }

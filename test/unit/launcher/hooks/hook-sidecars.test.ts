@@ -83,6 +83,14 @@ test('one that does not come in time is told with how many did', async (t) => {
   await assert.rejects(pod.sidecars(2, 0).collect(), { code: 'HOOK_FAILED', message });
 });
 
+test('one that listens and does not answer at first is asked again', async (t) => {
+  const pod = new Pod(t);
+  await pod.add('a', { name: 'slow', silentTimes: 1, domain: append('slow') });
+  const sidecars = pod.sidecars(1);
+  await sidecars.collect();
+  assert.equal(await sidecars.domain('', vmi), 'slow');
+});
+
 test('one that speaks another version is refused with both', async (t) => {
   const pod = new Pod(t);
   await pod.add('a', { name: 'new', versions: ['v2'] });
