@@ -12,19 +12,6 @@ export interface LogEnd {
   readonly endMs: number;
 }
 
-/** When the byte before `offset` was written. Later ones than were noted: at `endMs`. */
-export function timeAt(times: readonly LogTime[], offset: number, endMs: number): number {
-  // The first that has it; offsets and times only grow.
-  let low = 0;
-  let high = times.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if ((times[middle]?.bytes ?? 0) >= offset) high = middle;
-    else low = middle + 1;
-  }
-  return times[low]?.atMs ?? endMs;
-}
-
 /** As the kubelet writes it, `2026-11-25T22:54:11.123000000Z`, and a blank. */
 export function timePrefix(atMs: number): string {
   return `${new Date(atMs).toISOString().slice(0, -1)}000000Z `;

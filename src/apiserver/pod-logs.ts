@@ -2,8 +2,8 @@ import { open } from 'node:fs/promises';
 import path from 'node:path';
 import { Readable } from 'node:stream';
 import { errorCode, sleep } from '../base/index.ts';
-import { type LogTime, readLogTimes } from '../host/index.ts';
-import { sinceOffset, timeAt, timePrefix } from './pod-log-times.ts';
+import { type LogTime, readLogTimes, timeAt } from '../host/index.ts';
+import { sinceOffset, timePrefix } from './pod-log-times.ts';
 
 export interface PodLogQuery {
   readonly namespace: string;

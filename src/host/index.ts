@@ -31,7 +31,7 @@ export { type KernelFigures, readKernelFigures } from './kernel-figures.ts';
 export { type KvmProbeResult, probeKvm } from './kvm-probe.ts';
 export { hasNetworkLink, type NetworkLink, readNetworkLinks } from './links.ts';
 export { LogKeeper, parseLogStart, rotateLog } from './log-keeper.ts';
-export { type LogTime, readLogTimes } from './log-times.ts';
+export { type LogTime, readLogTimes, timeAt } from './log-times.ts';
 export { loadMemoryFiles } from './memory-file.ts';
 export { type HostMounts, KernelMounts } from './mounts/index.ts';
 export {

@@ -2,7 +2,7 @@ import { constants, type FSWatcher, fstatSync, ftruncateSync, readSync, watch } 
 import { type FileHandle, open } from 'node:fs/promises';
 import path from 'node:path';
 import { type Clock, errorCode, errorMessage, type Logger } from '../base/index.ts';
-import { type LogTime, noteTime } from './log-times.ts';
+import { type NotedTime, noteTime } from './log-times.ts';
 import { lastBytes, openPlainFile, readText } from './plain-file.ts';
 
 const usualLogBytes = 10 * 2 ** 20;
@@ -100,7 +100,7 @@ export class LogKeeper {
   readonly #deps: LogKeeperDeps;
   /** File → ends what waits for its next change. */
   readonly #kept = new Map<string, () => void>();
-  readonly #times = new Map<string, LogTime>();
+  readonly #times = new Map<string, NotedTime>();
 
   constructor(options: LogKeeperOptions, deps: LogKeeperDeps) {
     this.#options = options;

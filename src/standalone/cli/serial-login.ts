@@ -7,9 +7,10 @@ const promptPattern = /login: ?$/;
 /** A prompt printed before we connected is not repeated by itself: the Enter key makes it appear again. */
 const knockMs = 500;
 
-/** Whether a guest that has written this waits for a name. */
-export function endsWithPrompt(text: string): boolean {
-  return promptPattern.test(text.slice(-keptBytes));
+/** Where the first prompt in what a guest has written ends; undefined: there is none. */
+export function firstPromptEnd(text: string): number | undefined {
+  const found = /login: ?/.exec(text);
+  return found ? found.index + found[0].length : undefined;
 }
 
 /** Waits until a guest shows its login prompt. Closes the console. Rejects with the signal's reason, or NO_CONSOLE when it is closed. */
@@ -22,7 +23,7 @@ export async function untilLogin(serial: Duplex, signal: AbortSignal): Promise<v
       if (signal.aborted) reject(signal.reason);
       serial.on('data', (chunk: Buffer) => {
         seen = (seen + chunk.toString('latin1')).slice(-keptBytes);
-        if (endsWithPrompt(seen)) resolve();
+        if (promptPattern.test(seen)) resolve();
       });
       serial.once('close', () => reject(new NodeError('NO_CONSOLE', 'the serial console was closed')));
       serial.once('error', reject);

@@ -11,13 +11,13 @@ import {
   type VirtualMachineInstance,
 } from '../../api/index.ts';
 import { jsonRecord } from '../../base/index.ts';
-import { type LogTime, openNoFollow, readLogTimes, readPlainFile } from '../../host/index.ts';
+import { type LogTime, lastBytes, openNoFollow, openPlainFile, readLogTimes, timeAt } from '../../host/index.ts';
 import type { KubeClient } from '../../kube/index.ts';
 import { getExplanation, knownAgents } from '../agent-api/index.ts';
 import { memberPaths, type NodePaths } from '../paths.ts';
 import { readSandboxTimes } from '../pod-runner/index.ts';
 import { findVmi } from './find-vmi.ts';
-import { endsWithPrompt } from './serial-login.ts';
+import { firstPromptEnd } from './serial-login.ts';
 import type { TimelineFacts } from './timeline.ts';
 
 /** The beginning of a log tells how its program started; more than this is none. */
@@ -48,7 +48,8 @@ export async function readTimelineFacts(
     controller: ofController?.decisions ?? [],
     agent: ofAgents.find(({ node }) => node === vmi.status?.nodeName)?.decisions ?? [],
     sandbox: podDir === undefined ? undefined : await readSandboxTimes(podDir),
-    launcher: uid === undefined ? new Map() : launcherTimes(await readLog(logOf(paths, uid, 'compute'))),
+    launcher:
+      uid === undefined ? new Map() : launcherTimes((await readLog(logOf(paths, uid, 'compute'))).bytes.toString()),
     qemuMs: podDir === undefined ? undefined : qemuStart(readQemuLog(podDir, domainName(namespace, name))),
     guest: uid === undefined ? {} : await readGuestTimes(logOf(paths, uid, guestLogName)),
   };
@@ -105,13 +106,30 @@ function readQemuLog(podDir: string, domain: string): string {
   }
 }
 
+interface WholeLog {
+  readonly bytes: Buffer;
+  /** The last of them were written then. */
+  readonly endMs: number;
+}
+
 /** Empty where there is none, and of one whose beginning was taken away. */
-async function readLog(file: string): Promise<string> {
+async function readLog(file: string): Promise<WholeLog> {
+  const nothing = { bytes: Buffer.alloc(0), endMs: 0 };
   const isWhole = await access(`${file}.1`).then(
     () => false,
     () => true,
   );
-  return isWhole ? readPlainFile(file, maxLogBytes).catch(() => '') : '';
+  const handle = isWhole ? await openPlainFile(file).catch(() => undefined) : undefined;
+  if (!handle) return nothing;
+  try {
+    const { mtimeMs } = await handle.stat();
+    const { size, bytes } = await lastBytes(handle, maxLogBytes);
+    return size > maxLogBytes ? nothing : { bytes, endMs: mtimeMs };
+  } catch {
+    return nothing;
+  } finally {
+    await handle.close();
+  }
 }
 
 /** When each thing was said first. */
@@ -134,13 +152,15 @@ export function qemuStart(log: string): number | undefined {
 }
 
 async function readGuestTimes(file: string): Promise<TimelineFacts['guest']> {
-  return guestTimes(await readLog(file), await readLogTimes(file));
+  const times = await readLogTimes(file);
+  return guestTimes(await readLog(file), times);
 }
 
-/** `times` say how long the log was when: what stands before had been written by then. */
-export function guestTimes(log: string, times: readonly LogTime[]): TimelineFacts['guest'] {
-  const bytes = Buffer.from(log);
-  const first = times.find((noted) => noted.bytes > 0);
-  const prompt = times.find((noted) => endsWithPrompt(bytes.toString('latin1', 0, noted.bytes)));
-  return { ...(first && { firstMs: first.atMs }), ...(prompt && { promptMs: prompt.atMs }) };
+/** `times` say how long the log was when. A guest writes any bytes: each is a character here, so that lengths mean the same. */
+export function guestTimes({ bytes, endMs }: WholeLog, times: readonly LogTime[]): TimelineFacts['guest'] {
+  const prompt = firstPromptEnd(bytes.toString('latin1'));
+  return {
+    ...(bytes.length > 0 && { firstMs: timeAt(times, 1, endMs) }),
+    ...(prompt !== undefined && { promptMs: timeAt(times, prompt, endMs) }),
+  };
 }

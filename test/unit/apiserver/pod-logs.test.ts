@@ -115,6 +115,23 @@ describe('the times of a log', () => {
     await noteTime(file, at(10_000).getTime() + 999);
     assert.deepEqual(await readLogTimes(file), noted);
   });
+
+  test('are known of what came before a pause, too, although it came soon after something else', async () => {
+    const ms = (second: number) => at(second).getTime();
+    const last = await noteTime(file, ms(30));
+    await appendFile(file, 'fifth\n');
+    const fifth = await noteTime(file, ms(20) + 400, last);
+    // A look that finds nothing new.
+    const looked = await noteTime(file, ms(20) + 800, fifth);
+    const before = await readLogTimes(file);
+    await appendFile(file, 'sixth\n');
+    await noteTime(file, ms(90), looked);
+    const added = [
+      { bytes: 32, atMs: ms(20) + 400 },
+      { bytes: 38, atMs: ms(90) },
+    ];
+    assert.deepEqual(await readLogTimes(file), [...before, ...added]);
+  });
 });
 
 test('a log that is followed goes on when it begins anew', async () => {

@@ -171,16 +171,23 @@ suite('what a timeline reads', () => {
     assert.equal(qemuStart('2026-01-02 03:04:05.147+0000: shutting down'), undefined);
   });
 
-  test('of a guest is by when its console had first words, and a prompt at its end', () => {
-    const log = 'booting\r\ndemo login: ';
+  test('of a guest is by when its console had first words, and a prompt', () => {
+    const log = (text: string) => ({ bytes: Buffer.from(text, 'latin1'), endMs: 4 });
+    // Of two bytes in UTF-8.
+    const booting = 'boot\u00e9\r\ndemo login: ';
     const times = [
       { bytes: 0, atMs: 1 },
       { bytes: 7, atMs: 2 },
-      { bytes: log.length, atMs: 3 },
+      { bytes: booting.length, atMs: 3 },
     ];
-    assert.deepEqual(guestTimes(log, times), { firstMs: 2, promptMs: 3 });
-    assert.deepEqual(guestTimes(log, times.slice(0, 2)), { firstMs: 2 });
-    assert.deepEqual(guestTimes('', []), {});
+    assert.deepEqual(guestTimes(log(booting), times), { firstMs: 2, promptMs: 3 });
+    assert.deepEqual(guestTimes(log(booting.slice(0, -3)), times), { firstMs: 2 });
+    const early = times.slice(0, 2);
+    assert.deepEqual(guestTimes(log(booting), early), { firstMs: 2, promptMs: 4 }, 'what came last is not noted yet');
+    const loggedIn = `${booting}root\r\nroot@demo:~# `;
+    const later = [...early, { bytes: loggedIn.length, atMs: 5 }];
+    assert.deepEqual(guestTimes(log(`${loggedIn}ls`), later), { firstMs: 2, promptMs: 5 }, 'somebody has logged in');
+    assert.deepEqual(guestTimes(log(''), []), {});
   });
 
   test('of a pod is what its files tell', async (t) => {
