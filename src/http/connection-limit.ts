@@ -59,8 +59,13 @@ export class ConnectionLimit {
 
   /** Ends all of them now. */
   destroyAll(): void {
-    for (const held of [this.#unauthenticated, this.#authenticated])
-      for (const socket of held.values()) socket.destroy();
+    this.destroyUnauthenticated();
+    for (const socket of this.#authenticated.values()) socket.destroy();
+  }
+
+  /** Ends those now whose client has not authenticated. */
+  destroyUnauthenticated(): void {
+    for (const socket of this.#unauthenticated.values()) socket.destroy();
   }
 
   #makeRoom(newcomer: Socket): boolean {

@@ -25,7 +25,7 @@ export interface HttpServerOptions {
   readonly tls?: HttpTlsOptions;
   /** Undefined: `start` rejects when it cannot listen. Otherwise it is tried again, and `problem` says why meanwhile. */
   readonly retry?: BackoffOptions;
-  /** What answers and streams have left after they were asked to end. */
+  /** What answers and streams have left after they were asked to end; those of clients that have not authenticated `headersTimeout` at most. */
   readonly drainMs: number;
 }
 
@@ -140,11 +140,13 @@ export class HttpServer implements Component {
     await listening?.release();
     const allClosed = Promise.all((listening?.servers ?? []).map(closed));
     const late = this.#cutLate();
+    const cancelSilent = this.#cutSilent();
     try {
       await Promise.race([this.#endStreams(), late.cut]);
     } finally {
       for (const server of listening?.servers ?? []) server.closeIdleConnections();
       await allClosed;
+      cancelSilent();
       late.cancel();
     }
   }
@@ -164,6 +166,14 @@ export class HttpServer implements Component {
       });
     });
     return { cut, cancel };
+  }
+
+  /** Node.js looks at its time limit for headers no more once a server is closed: a stranger who says nothing would hold it up until the deadline. */
+  #cutSilent(): () => void {
+    const { drainMs, limits } = this.#options;
+    const { headersTimeout = drainMs } = limits;
+    if (headersTimeout >= drainMs) return () => undefined;
+    return this.#deps.clock.schedule(headersTimeout, () => this.#connections.destroyUnauthenticated());
   }
 
   async #keepTrying(retry: BackoffOptions): Promise<void> {

@@ -210,6 +210,29 @@ describe('how an HTTP server stops', { timeout: 60_000 }, () => {
     await assert.rejects(once(net.connect(port, '127.0.0.1'), 'connect'), { code: 'ECONNREFUSED' });
   });
 
+  test('a stranger who says nothing, or half of it, holds it up no longer than headers may take; a known client has until the deadline', async () => {
+    const limits = { maxConnections: 8, headersTimeout: 10_000 };
+    const bench = await new Bench({ limits, drainMs: 3_600_000 }).start();
+    const known = await bench.dial(ask('/slow'));
+    await eventually(() => assert.equal(bench.waiting.length, 1));
+    bench.server.authenticated(bench.waiting[0]?.req.socket as net.Socket);
+    const strangers = [await bench.dial(), await bench.dial('GET / HTTP/1.1\r\nHo')];
+    await eventually(() => assert.equal(bench.server.state.connections, 3));
+    const stopped = bench.server.stop();
+    await eventually(() => assert.equal(bench.clock.timers, 2));
+    bench.clock.advance(10_000);
+    await eventually(() =>
+      assert.deepEqual(
+        strangers.map(({ socket }) => socket.closed),
+        [true, true],
+      ),
+    );
+    assert.equal(known.socket.closed, false);
+    bench.waiting[0]?.end('out');
+    await stopped;
+    assert.match(known.text(), /out/);
+  });
+
   test('a deadline of nothing cuts at once', async () => {
     const bench = await new Bench({ drainMs: 0 }).start();
     await bench.dial(ask('/slow'));
