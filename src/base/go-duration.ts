@@ -10,6 +10,8 @@ const unitMs: Readonly<Record<string, number>> = {
 };
 
 const longest = 128;
+/** Go counts nanoseconds in 64 bits: some 292 years. */
+const mostMs = 2 ** 63 / 1e6;
 const term = /(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|\u03bcs|ms|s|m|h)/gy;
 const whole = /^(?:(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|\u03bcs|ms|s|m|h))+$/;
 
@@ -22,5 +24,5 @@ export function parseGoDurationMs(text: string): number | undefined {
   if (!whole.test(amount)) return undefined;
   let totalMs = 0;
   for (const [, number, unit] of amount.matchAll(term)) totalMs += Number(number) * (unitMs[unit ?? ''] ?? 0);
-  return sign * totalMs;
+  return totalMs < mostMs ? sign * totalMs : undefined;
 }

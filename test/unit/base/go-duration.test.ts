@@ -18,6 +18,7 @@ test('durations are read as Go reads them', () => {
     '-0': 0,
     '+3m': 180_000,
     '-10s': -10_000,
+    '2562047h': 9_223_369_200_000,
   };
   for (const [text, expected] of Object.entries(cases))
     assert.equal((parseGoDurationMs(text) ?? Number.NaN) + 0, expected, text);
@@ -40,6 +41,11 @@ test('what is no duration has no value', () => {
     '1e3s',
     '５s',
     `${'1'.repeat(200)}s`,
+    // More than Go can count.
+    '2562048h',
+    '-2562048h',
+    '2562047h60m',
+    `${'9'.repeat(120)}h`,
   ];
   for (const text of cases) assert.equal(parseGoDurationMs(text), undefined, text);
 });
