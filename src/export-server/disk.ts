@@ -3,7 +3,7 @@ import { Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGzip } from 'node:zlib';
 import { errorCode, errorMessage } from '../base/index.ts';
-import { openInRoot, SafePathError } from '../host/index.ts';
+import { deviceNumbersOf, openInRoot, SafePathError } from '../host/index.ts';
 import { type Exchange, ExportError, type Handler } from './answer.ts';
 import { byteRangeOf } from './byte-range.ts';
 
@@ -122,8 +122,7 @@ export async function openBelow(root: string, relative: string): Promise<OpenDis
 
 /** Nobody else says how large a device is without rights of root. */
 async function deviceBytes(rdev: number): Promise<number> {
-  const major = (rdev >> 8) & 0xfff;
-  const minor = (rdev & 0xff) | ((rdev >> 12) & 0xfff00);
+  const { major, minor } = deviceNumbersOf(rdev);
   const sectors = Number((await readFile(`/sys/dev/block/${major}:${minor}/size`, 'utf8')).trim());
   return sectors * 512;
 }

@@ -3,6 +3,7 @@ import { open, readFile, realpath, stat, statfs } from 'node:fs/promises';
 import path from 'node:path';
 import type { Disk } from '../../api/index.ts';
 import { errorCode } from '../../base/index.ts';
+import { deviceNumbersOf } from '../../host/index.ts';
 import type { DiskCache, ResolvedDisk } from '../domain/index.ts';
 import { DiskError } from './errors.ts';
 
@@ -59,9 +60,7 @@ export async function withBlockSize(disk: Disk, resolved: ResolvedDisk): Promise
 
 async function deviceBlockSize(file: string) {
   const { rdev } = await stat(file);
-  // Numbers as in sysfs: the kernel's 12 and 20 bits of a dev_t.
-  const major = (rdev >> 8) & 0xfff;
-  const minor = (rdev & 0xff) | ((rdev >> 12) & 0xfff00);
+  const { major, minor } = deviceNumbersOf(rdev);
   const device = await realpath(`/sys/dev/block/${major}:${minor}`);
   // A partition has no queue of its own: the disk above it has.
   for (const dir of [device, path.dirname(device)]) {
