@@ -1,14 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import {
-  copyFileSync,
-  existsSync,
-  mkdirSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { annotations, type KubeObject, resources } from '../src/api/index.ts';
 import { sleep } from '../src/base/index.ts';
@@ -16,9 +7,9 @@ import { issue, makeAuthority } from '../src/certificates/index.ts';
 import type { KubeClient } from '../src/kube/index.ts';
 import { serverCommonName } from '../src/tls/index.ts';
 import { monotonicMs } from '../test/fixtures/scripted-launcher-fleet.ts';
-import { cpuMs } from './process-figures.ts';
+import { activity, residentMb } from './process-figures.ts';
 import { registeringKubelet } from './registering-kubelet.ts';
-import { ended, waitFor } from './waiting.ts';
+import { endBy, waitFor } from './waiting.ts';
 
 /** A program with virt-handler's flags, whoever made it. */
 export interface AgentProgram {
@@ -148,12 +139,7 @@ export class AgentUnderTest {
   }
 
   async stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
-    const child = this.#child;
-    if (!child) return;
-    child.kill(signal);
-    const force = setTimeout(() => child.kill('SIGKILL'), 20_000);
-    await ended(child);
-    clearTimeout(force);
+    if (this.#child) await endBy(this.#child, signal);
   }
 
   signal(name: NodeJS.Signals): void {
@@ -189,17 +175,12 @@ export class AgentUnderTest {
   }
 
   /** CPU time and wake-ups of all its threads that live, exactly: for spans in which it does hardly anything. */
-  activity(): { readonly cpuMs: number; readonly wakeUps: number } {
-    const tasks = readdirSync(`/proc/${this.pid}/task`).map((id) => `/proc/${this.pid}/task/${id}`);
-    const wakeUps = tasks.map((task) => {
-      return Number(/^voluntary_ctxt_switches:\s+(\d+)/m.exec(readFileSync(`${task}/status`, 'latin1'))?.[1]);
-    });
-    return { cpuMs: cpuMs(this.pid), wakeUps: wakeUps.reduce((sum, each) => sum + each, 0) };
+  activity(): ReturnType<typeof activity> {
+    return activity(this.pid);
   }
 
   residentMb(): number {
-    const status = readFileSync(`/proc/${this.pid}/status`, 'utf8');
-    return Number(/^VmRSS:\s+(\d+)/m.exec(status)?.[1]) / 1024;
+    return residentMb(this.pid);
   }
 
   logTail(lines = 20): string {

@@ -1,11 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { copyFileSync, mkdirSync, openSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, openSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { KubeObject } from '../src/api/index.ts';
 import { issue, makeAuthority } from '../src/certificates/index.ts';
 import type { KubeClient } from '../src/kube/index.ts';
-import { cpuMs } from './process-figures.ts';
-import { ended, waitFor } from './waiting.ts';
+import { activity, residentMb } from './process-figures.ts';
+import { endBy, waitFor } from './waiting.ts';
 
 /** A program with virt-controller's flags, whoever made it. */
 export interface ControllerCommand {
@@ -88,30 +88,21 @@ export class ControllerUnderTest {
   }
 
   async stop(signal: NodeJS.Signals): Promise<void> {
-    const child = this.#child;
-    if (!child) return;
-    child.kill(signal);
-    const force = setTimeout(() => child.kill('SIGKILL'), 20_000);
-    await ended(child);
-    clearTimeout(force);
+    if (this.#child) await endBy(this.#child, signal);
   }
 
   residentMb(): number {
-    return this.#memoryMb('VmRSS');
+    return residentMb(this.pid);
   }
 
   /** The most that it ever had. */
   peakMb(): number {
-    return this.#memoryMb('VmHWM');
+    return residentMb(this.pid, 'VmHWM');
   }
 
   /** CPU time and wake-ups of all its threads that live. */
-  activity(): { readonly cpuMs: number; readonly wakeUps: number } {
-    const tasks = readdirSync(`/proc/${this.pid}/task`).map((id) => `/proc/${this.pid}/task/${id}`);
-    const wakeUps = tasks.map((task) =>
-      Number(/^voluntary_ctxt_switches:\s+(\d+)/m.exec(readFileSync(`${task}/status`, 'latin1'))?.[1]),
-    );
-    return { cpuMs: cpuMs(this.pid), wakeUps: wakeUps.reduce((sum, each) => sum + each, 0) };
+  activity(): ReturnType<typeof activity> {
+    return activity(this.pid);
   }
 
   logTail(lines = 20): string {
@@ -121,11 +112,6 @@ export class ControllerUnderTest {
   saveLog(file: string): void {
     mkdirSync(path.dirname(file), { recursive: true });
     copyFileSync(this.#logFile, file);
-  }
-
-  #memoryMb(field: 'VmRSS' | 'VmHWM'): number {
-    const status = readFileSync(`/proc/${this.pid}/status`, 'utf8');
-    return Number(new RegExp(`^${field}:\\s+(\\d+)`, 'm').exec(status)?.[1]) / 1024;
   }
 
   #mustRun(): void {

@@ -9,6 +9,21 @@ export function cpuMs(pid: number): number {
   return nanoseconds.reduce((sum, each) => sum + each, 0) / 1e6;
 }
 
+/** CPU time and wake-ups of all living threads of a process, exactly: for spans in which it does hardly anything. */
+export function activity(pid: number): { readonly cpuMs: number; readonly wakeUps: number } {
+  const wakeUps = readdirSync(`/proc/${pid}/task`).map((thread) => {
+    const status = readFileSync(`/proc/${pid}/task/${thread}/status`, 'latin1');
+    return Number(/^voluntary_ctxt_switches:\s+(\d+)/m.exec(status)?.[1]);
+  });
+  return { cpuMs: cpuMs(pid), wakeUps: wakeUps.reduce((sum, each) => sum + each, 0) };
+}
+
+/** What a process has in memory now (`VmRSS`), or the most that it ever had (`VmHWM`). */
+export function residentMb(pid: number, field: 'VmRSS' | 'VmHWM' = 'VmRSS'): number {
+  const status = readFileSync(`/proc/${pid}/status`, 'latin1');
+  return Number(new RegExp(`^${field}:\\s+(\\d+)`, 'm').exec(status)?.[1]) / 1024;
+}
+
 export interface MemoryMb {
   readonly resident: number;
   /** What several processes map counts for each by its share: the sum over all processes is what the machine has given away. */

@@ -16,3 +16,11 @@ export async function ended(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
   await new Promise((resolve) => child.once('exit', resolve));
 }
+
+/** Kills what does not end by a signal. */
+export async function endBy(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
+  child.kill(signal);
+  const force = setTimeout(() => child.kill('SIGKILL'), 20_000);
+  await ended(child);
+  clearTimeout(force);
+}
