@@ -57,12 +57,11 @@ export async function replaceVm(vm: Vm, text: string, isTrial: boolean): Promise
 
 /** `kind`: of an instance alone, `virtualmachineinstances`. */
 export async function deleteVm(vm: Vm, kind?: 'virtualmachineinstances'): Promise<void> {
-  await send('DELETE', vmPath(vm, kind));
+  await remove(vmPath(vm, kind));
 }
 
 export async function createClaim(namespace: string, claim: object, isTrial: boolean): Promise<void> {
-  const path = `/api/v1/namespaces/${namespace}/persistentvolumeclaims?${writeQuery(isTrial)}`;
-  await send('POST', path, JSON.stringify(claim), json);
+  await create(`/api/v1/namespaces/${namespace}/persistentvolumeclaims`, claim, isTrial);
 }
 
 /** As kubectl: a field that the API does not know is refused. */
@@ -127,9 +126,9 @@ async function getIfThere<T>(path: string, signal?: AbortSignal): Promise<T | un
   }
 }
 
-/** What is written is checked as kubectl has it: a field that the API does not know is refused. */
-export async function create(path: string, object: object): Promise<void> {
-  await send('POST', `${path}?${writeQuery(false)}`, JSON.stringify(object), json);
+/** `isTrial`: nothing is made. */
+export async function create(path: string, object: object, isTrial = false): Promise<void> {
+  await send('POST', `${path}?${writeQuery(isTrial)}`, JSON.stringify(object), json);
 }
 
 export async function replace(path: string, object: object): Promise<void> {

@@ -20,7 +20,7 @@ import {
   withForm,
 } from './vm-form.ts';
 import { VmFormView } from './vm-form-view.tsx';
-import { messageOf } from './words.ts';
+import { freeName, messageOf } from './words.ts';
 import { parseYaml, yamlText } from './yaml-text.ts';
 
 const none: Offers = {
@@ -55,7 +55,7 @@ export class NewMachine {
     if (this.#hasClosed) return;
     if (from && !original) throw new CallError(404, `There is no virtual machine ${keyOfRow(from)}.`);
     batch(() => {
-      const clone = original && cloneOf(original, freeName(original.metadata, taken));
+      const clone = original && cloneOf(original, freeNameOfClone(original, taken));
       const usual = images.find(({ boots }) => boots === 'disk') ?? images.find(({ boots }) => boots === 'kernel');
       this.offers.value = { ...none, ...found };
       this.vm.value = clone ? clone.vm : newVm(usual);
@@ -68,9 +68,9 @@ export class NewMachine {
   /** What there is to choose from, after a while in which nothing could be asked. */
   async askAgain(): Promise<void> {
     if (this.state.value === 'asking') return;
-    const { imagesProblem: _old, ...known } = this.offers.value;
     const found = await knownImages();
     if (this.#hasClosed) return;
+    const { imagesProblem: _old, ...known } = this.offers.value;
     this.offers.value = { ...known, ...found };
     this.#namespace = '';
     await this.#askForNames();
@@ -186,11 +186,8 @@ async function kindsAt(path: string, kind: string): Promise<readonly Offered[]> 
   return (await objectsAt(path)).map((object) => ({ value: `${kind}/${object.metadata.name}`, object }));
 }
 
-function freeName({ namespace = '', name }: { namespace?: string; name: string }, taken: ReadonlySet<string>): string {
-  for (let number = 1; ; number++) {
-    const wanted = `${name}-clone${number === 1 ? '' : number}`;
-    if (!taken.has(`${namespace}/${wanted}`)) return wanted;
-  }
+function freeNameOfClone({ metadata: { namespace = '', name } }: KubeObject, taken: ReadonlySet<string>): string {
+  return freeName(`${name}-clone`, (wanted) => taken.has(`${namespace}/${wanted}`));
 }
 
 interface NewViewProps {

@@ -10,15 +10,8 @@ import {
   type SnapshotFacts,
   takeSnapshot,
 } from './snapshot-calls.ts';
-import {
-  freeName,
-  type SnapshotLine,
-  snapshotName,
-  type UseLine,
-  whatIsKept,
-  whatIsRestored,
-} from './snapshots-model.ts';
-import { messageOf } from './words.ts';
+import { type SnapshotLine, snapshotName, type UseLine, whatIsKept, whatIsRestored } from './snapshots-model.ts';
+import { freeName, messageOf } from './words.ts';
 
 /** As the API has names of objects. */
 const namePattern = '[a-z0-9]([\\-a-z0-9]*[a-z0-9])?';
@@ -135,8 +128,8 @@ export class SnapshotActions {
   }
 
   #freeClone(asked: readonly string[]): string {
-    const there = [...this.#state.rows.value.values()].filter(({ namespace }) => namespace === this.namespace);
-    return freeName(`${this.#vm.name}-clone`, new Set([...there.map(({ name }) => name), ...asked]));
+    const isThere = (name: string) => this.#state.rows.value.has(keyOfRow({ namespace: this.namespace, name }));
+    return freeName(`${this.#vm.name}-clone`, (name) => isThere(name) || asked.includes(name));
   }
 
   #name(value: string) {

@@ -11,6 +11,7 @@ import type {
 import { fieldsOf, listOfFields, textOf } from './json-fields.ts';
 import type { Tone } from './row-model.ts';
 import type { SnapshotFacts } from './snapshot-calls.ts';
+import { freeName } from './words.ts';
 
 export interface State {
   readonly text: string;
@@ -200,12 +201,5 @@ export function whatIsRestored({ disks, missing }: SnapshotLine, isLive: boolean
 export function snapshotName(vm: string, now: Date, taken: ReadonlySet<string>): string {
   const two = (part: number) => String(part).padStart(2, '0');
   const day = [now.getFullYear(), two(now.getMonth() + 1), two(now.getDate())].join('-');
-  return freeName(`${vm}-${day}-${two(now.getHours())}${two(now.getMinutes())}`, taken);
-}
-
-export function freeName(wanted: string, taken: ReadonlySet<string>): string {
-  for (let number = 1; ; number++) {
-    const name = number === 1 ? wanted : `${wanted}-${number}`;
-    if (!taken.has(name)) return name;
-  }
+  return freeName(`${vm}-${day}-${two(now.getHours())}${two(now.getMinutes())}`, (name) => taken.has(name));
 }

@@ -19,6 +19,14 @@ export function count(many: number, one: string, several = `${one}s`): string {
   return `${many} ${many === 1 ? one : several}`;
 }
 
+/** `demo`, `demo-2`, …: the first that is free. */
+export function freeName(wanted: string, isTaken: (name: string) => boolean): string {
+  for (let number = 1; ; number++) {
+    const name = number === 1 ? wanted : `${wanted}-${number}`;
+    if (!isTaken(name)) return name;
+  }
+}
+
 /** `GuestNotRunning` → `guest not running`. */
 export function spaced(camel: string): string {
   return camel
