@@ -7,7 +7,6 @@ export type { AccessRule, ApiToken, UserAccount } from './access.ts';
 export { ensureCertificates } from './certificates.ts';
 export { kubeconfigText, writeKubeconfig } from './kubeconfig.ts';
 export { lostWritesReason } from './lost-writes.ts';
-export type { ApiObject } from './object.ts';
 export type { ApiServerDeps, ApiServerOptions } from './options.ts';
 export type { ExecWish, PodExec } from './pod-exec.ts';
 export { directoryPodLogs, type PodLogQuery } from './pod-logs.ts';

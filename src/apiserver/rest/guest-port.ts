@@ -1,6 +1,6 @@
-import { labels, type VirtualMachineInstance } from '../../api/index.ts';
+import { type KubeObject, labels, type VirtualMachineInstance } from '../../api/index.ts';
 import { ApiError, badRequest } from '../errors.ts';
-import { type ApiObject, textAt } from '../object.ts';
+import { textAt } from '../object.ts';
 import { findType } from '../types/index.ts';
 import type { GuestPort, GuestReach } from '../vm-subresources.ts';
 import type { ApiContext } from './api-context.ts';
@@ -46,7 +46,7 @@ function reachOf(context: ApiContext, { metadata, status }: VirtualMachineInstan
 }
 
 /** Without a network of its own a pod has its node's, and a guest there has QEMU's. Undefined: it has none (yet), or no guest. */
-export function podReachOf(pod: ApiObject): GuestReach | undefined {
+export function podReachOf(pod: KubeObject): GuestReach | undefined {
   const address = textAt(pod, 'status', 'podIP');
   if (!address) return undefined;
   if (address !== textAt(pod, 'status', 'hostIP')) return { kind: 'address', address };

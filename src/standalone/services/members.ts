@@ -8,7 +8,7 @@ import {
   type ServicePort,
   selects,
 } from '../../api/index.ts';
-import { type ApiObject, podReachOf } from '../../apiserver/index.ts';
+import { podReachOf } from '../../apiserver/index.ts';
 import { listOf, memberAt } from '../../base/index.ts';
 import type { GuestTarget } from '../guest-dial.ts';
 import { isPort } from './facts.ts';
@@ -24,20 +24,17 @@ export interface Member {
 
 /** Pods with their own addresses that a Service selects, by name. */
 export function membersOf(service: Service, pods: readonly Pod[]): Member[] {
-  return selected(service, pods)
-    .filter(hasOwnAddress)
-    .map((pod) => ({
-      pod,
-      address: pod.status?.podIP ?? '',
-      isReady: isReady(service, pod),
-      isServing: isServing(pod),
-    }));
+  return selected(service, pods).flatMap((pod) => {
+    const reach = podReachOf(pod);
+    if (reach?.kind !== 'address' || !isIPv4(reach.address)) return [];
+    return [{ pod, address: reach.address, isReady: isReady(service, pod), isServing: isServing(pod) }];
+  });
 }
 
 /** The ports of guests that a port of a Service leads to where pods have no addresses: by their launchers. Of those that are ready. */
 export function launcherTargets(service: Service, port: ServicePort, pods: readonly Pod[]): GuestTarget[] {
   return selected(service, pods).flatMap((pod) => {
-    const reach = podReachOf(pod as unknown as ApiObject);
+    const reach = podReachOf(pod);
     const target = targetOf(port, pod);
     const isThere = reach?.kind === 'launcher' && target !== undefined && isReady(service, pod);
     return isThere ? [{ reach, port: target }] : [];
@@ -54,12 +51,6 @@ function selected({ metadata, spec }: Service, pods: readonly Pod[]): Pod[] {
         !isBeingDeleted(pod),
     )
     .sort((one, other) => (one.metadata.name < other.metadata.name ? -1 : 1));
-}
-
-/** Without a network of its own a pod has its node's address: what listens there is the machine. */
-function hasOwnAddress({ status }: Pod): boolean {
-  const { podIP = '' } = status ?? {};
-  return isIPv4(podIP) && podIP !== (status as { hostIP?: string } | undefined)?.hostIP;
 }
 
 function isReady({ spec }: Service, pod: Pod): boolean {

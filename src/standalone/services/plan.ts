@@ -35,15 +35,7 @@ export function planServices(facts: ServiceFacts): ServicePlan {
   const addresses = new ServiceAddresses(services, facts);
   const planned = read.map(({ service, found }): Planned => {
     if ('metadata' in found) return planOne(found, facts, addresses);
-    return {
-      service,
-      change: undefined,
-      endpoints: undefined,
-      ports: [],
-      relays: [],
-      name: undefined,
-      problems: [found],
-    };
+    return { ...nothingOf(service), problems: [found] };
   });
   return {
     services: planned.map(({ service, change, endpoints, problems }) => ({ service, change, endpoints, problems })),
@@ -53,13 +45,17 @@ export function planServices(facts: ServiceFacts): ServicePlan {
   };
 }
 
+function nothingOf(service: Service): Omit<Planned, 'problems'> {
+  return { service, change: undefined, endpoints: undefined, ports: [], relays: [], name: undefined };
+}
+
 function byAge({ metadata: one }: Service, { metadata: other }: Service): number {
   const [a, b] = [one, other].map((each) => `${each.creationTimestamp} ${each.namespace}/${each.name}`);
   return (a ?? '') < (b ?? '') ? -1 : 1;
 }
 
 function planOne(service: Service, facts: ServiceFacts, addresses: ServiceAddresses): Planned {
-  const nothing = { service, change: undefined, endpoints: undefined, ports: [], relays: [], name: undefined };
+  const nothing = nothingOf(service);
   const refusal = refusalOf(service);
   if (refusal) return { ...nothing, problems: [refusal] };
   if (!facts.range) return planWithoutNetwork(service, facts, addresses);
@@ -88,11 +84,10 @@ function planOne(service: Service, facts: ServiceFacts, addresses: ServiceAddres
   });
   const nodePortProblems = ports.flatMap(({ problem }) => problem ?? []);
   return {
-    service,
+    ...nothing,
     change,
     endpoints,
     ports: published,
-    relays: [],
     name: nameOf([clusterIp]),
     problems: [...problems, ...nodePortProblems],
   };
@@ -131,12 +126,9 @@ function planWithoutNetwork(service: Service, facts: ServiceFacts, addresses: Se
     : 'nothing of it is published; with type NodePort its ports of TCP are, at 127.0.0.1';
   const message = `without a pod network ${there}: ${why}`;
   return {
-    service,
+    ...nothingOf(service),
     change: hasNodePorts ? nodePortChange(ports) : undefined,
-    endpoints: undefined,
-    ports: [],
     relays,
-    name: undefined,
     problems: [
       { reason: 'NoPodNetwork', message },
       ...limitsOf(service),
