@@ -10,7 +10,7 @@ import {
   type VirtualMachineSnapshot,
 } from '../../api/index.ts';
 import { errorMessage } from '../../base/index.ts';
-import { getIfThere, isKubeError, type KubeClient, writeIfThere } from '../../kube/index.ts';
+import { createOrFind, getIfThere, type KubeClient, writeIfThere } from '../../kube/index.ts';
 import type { Executors, Outcome, ReadYourWrites, StepContext } from '../../reconcile/index.ts';
 import { controllerReference } from '../owned/index.ts';
 import type { CloneStepArgs } from './decide.ts';
@@ -98,18 +98,10 @@ async function create<T extends KubeObject>(
   objects: ReadYourWrites<T>,
   { client, observation, signal }: ExecuteContext,
 ): Promise<boolean> {
-  try {
-    const object = await client.create<T>(type, wanted, { signal });
-    objects.created(keyOf(object), object);
-    return true;
-  } catch (error) {
-    const existing = isKubeError(error, 'ALREADY_EXISTS')
-      ? await getIfThere<T>(client, type, wanted.metadata, { signal })
-      : undefined;
-    if (!existing || controllerOf(existing)?.uid !== observation.uid) throw error;
-    objects.created(keyOf(existing), existing);
-    return false;
-  }
+  const isOwn = (existing: T) => controllerOf(existing)?.uid === observation.uid;
+  const { object, isNew } = await createOrFind(client, type, wanted, isOwn, { signal });
+  objects.created(keyOf(object), object);
+  return isNew;
 }
 
 /** Only what the clone has made: a snapshot that it was told to use is its user's. */

@@ -13,7 +13,7 @@ import {
 import { sameJson } from '../../base/index.ts';
 import { issue } from '../../certificates/index.ts';
 import type { MachineDefaults } from '../../instancetype/index.ts';
-import { getIfThere, isKubeError, type KubeClient, writeIfThere } from '../../kube/index.ts';
+import { createOrFind, isKubeError, type KubeClient, writeIfThere } from '../../kube/index.ts';
 import type { Executors, ObjectEvent, Outcome, ReadYourWrites, Step, StepContext } from '../../reconcile/index.ts';
 import { type Lookup, referredBy } from '../instancetypes/index.ts';
 import { controllerReference } from '../owned/index.ts';
@@ -84,14 +84,8 @@ async function create<T extends KubeObject>(
   wanted: T,
   { client, observation, signal }: ExecuteContext,
 ): Promise<{ readonly object: T; readonly isNew: boolean }> {
-  try {
-    return { object: await client.create<T>(type, wanted, { signal }), isNew: true };
-  } catch (error) {
-    if (!isKubeError(error, 'ALREADY_EXISTS')) throw error;
-    const object = await getIfThere<T>(client, type, wanted.metadata, { signal });
-    if (!object || controllerOf(object)?.uid !== observation.uid) throw error;
-    return { object, isNew: false };
-  }
+  const isOwn = (existing: T) => controllerOf(existing)?.uid === observation.uid;
+  return createOrFind(client, type, wanted, isOwn, { signal });
 }
 
 /** Of an export that names a secret it is its user's. Nobody reads secrets here: one that is there stays. */

@@ -14,7 +14,7 @@ import {
   type VirtualMachineSnapshotContent,
 } from '../../api/index.ts';
 import { errorMessage, isRecord, memberAt } from '../../base/index.ts';
-import { getIfThere, isKubeError, type KubeClient, writeIfThere } from '../../kube/index.ts';
+import { createOrFind, getIfThere, isKubeError, type KubeClient, writeIfThere } from '../../kube/index.ts';
 import type { Executors, Outcome, ReadYourWrites, Step, StepContext } from '../../reconcile/index.ts';
 import { controllerReference } from '../owned/index.ts';
 import { markOf, setFinalizer, setMark } from '../snapshot-source/index.ts';
@@ -297,16 +297,9 @@ async function writeTarget(
     );
     return isThere ? done : overtaken;
   }
-  try {
-    const made = await client.create<VirtualMachine>(type, whole, { signal });
-    vms.created(keyOf(made), made);
-  } catch (error) {
-    const existing = isKubeError(error, 'ALREADY_EXISTS')
-      ? await getIfThere<VirtualMachine>(client, type, whole.metadata, { signal })
-      : undefined;
-    if (!existing || !isMadeBy(existing, restore)) throw error;
-    vms.created(keyOf(existing), existing);
-  }
+  const isOwn = (existing: VirtualMachine) => isMadeBy(existing, restore);
+  const { object } = await createOrFind(client, type, whole, isOwn, { signal });
+  vms.created(keyOf(object), object);
   return done;
 }
 

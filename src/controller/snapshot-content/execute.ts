@@ -9,7 +9,7 @@ import {
   type VolumeSnapshot,
 } from '../../api/index.ts';
 import { errorMessage } from '../../base/index.ts';
-import { getIfThere, isKubeError, type KubeClient } from '../../kube/index.ts';
+import { createOrFind, type KubeClient } from '../../kube/index.ts';
 import type { Executors, ObjectEvent, Outcome, ReadYourWrites, Step, StepContext } from '../../reconcile/index.ts';
 import { controllerReference } from '../owned/index.ts';
 import { freeze, labelValue, type SnapshotClasses, setFinalizer, thaw } from '../snapshot-source/index.ts';
@@ -99,14 +99,8 @@ async function createVolumeSnapshot(
       volumeSnapshotClassName: found.snapshotClass,
     },
   };
-  try {
-    volumeSnapshots.created(keyOf(wanted), await client.create(type, wanted, { signal }));
-    return true;
-  } catch (error) {
-    if (!isKubeError(error, 'ALREADY_EXISTS')) throw error;
-    const existing = await getIfThere<VolumeSnapshot>(client, type, wanted.metadata, { signal });
-    if (!existing || controllerOf(existing)?.uid !== content.metadata.uid) throw error;
-    volumeSnapshots.created(keyOf(existing), existing);
-    return false;
-  }
+  const isOwn = (existing: VolumeSnapshot) => controllerOf(existing)?.uid === content.metadata.uid;
+  const { object, isNew } = await createOrFind(client, type, wanted, isOwn, { signal });
+  volumeSnapshots.created(keyOf(object), object);
+  return isNew;
 }

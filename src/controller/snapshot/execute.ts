@@ -8,7 +8,7 @@ import {
   type VirtualMachineSnapshot,
   type VirtualMachineSnapshotContent,
 } from '../../api/index.ts';
-import { getIfThere, isKubeError, type KubeClient, writeIfThere } from '../../kube/index.ts';
+import { createOrFind, getIfThere, type KubeClient, writeIfThere } from '../../kube/index.ts';
 import type { Executors, Outcome, ReadYourWrites, Step, StepContext } from '../../reconcile/index.ts';
 import { markOf, setFinalizer, setMark, setSourceFinalizer, vmiOf } from '../snapshot-source/index.ts';
 import type { StartSpecs } from '../vm/index.ts';
@@ -88,17 +88,10 @@ async function createContent(
   const spec = started ? startedSpec(vm, started) : vm.spec;
   const kept = await withKeptRevisions(snapshot, vm, spec, client, signal);
   const wanted = makeContent(snapshot, vm, kept, volumes);
-  try {
-    const content = await client.create(contentType, wanted, { signal });
-    contents.created(keyOf(content), content);
-  } catch (error) {
-    const existing = isKubeError(error, 'ALREADY_EXISTS')
-      ? await getIfThere<VirtualMachineSnapshotContent>(client, contentType, wanted.metadata, { signal })
-      : undefined;
-    if (existing?.spec.virtualMachineSnapshotName !== snapshot.metadata.name) throw error;
-    contents.created(keyOf(existing), existing);
-    return done;
-  }
+  const isOwn = ({ spec }: VirtualMachineSnapshotContent) => spec.virtualMachineSnapshotName === snapshot.metadata.name;
+  const { object: content, isNew } = await createOrFind(client, contentType, wanted, isOwn, { signal });
+  contents.created(keyOf(content), content);
+  if (!isNew) return done;
   const message = `Successfully created VirtualMachineSnapshotContent ${wanted.metadata.name}`;
   return {
     kind: 'done',

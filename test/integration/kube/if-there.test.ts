@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, test } from 'node:test';
-import { resources } from '../../../src/api/index.ts';
-import { getIfThere, KubeClient, noCredentials, writeIfThere } from '../../../src/kube/index.ts';
+import { type KubeObject, resources } from '../../../src/api/index.ts';
+import { createOrFind, getIfThere, KubeClient, noCredentials, writeIfThere } from '../../../src/kube/index.ts';
 import { FaultApi } from '../../fixtures/fault-api.ts';
 
 const type = resources.configMaps;
@@ -35,6 +35,22 @@ test('no other failure is taken for absence', async () => {
   }
   const aborted = AbortSignal.abort(new Error('enough'));
   await assert.rejects(getIfThere(client, type, ref, { signal: aborted }), /enough/);
+});
+
+test('what an earlier try has made is found, what is another’s is an error, and so is any other failure', async () => {
+  const wanted: KubeObject = { apiVersion: 'v1', kind: 'ConfigMap', metadata: ref };
+  const make = (name: string, isOwn: boolean) =>
+    createOrFind(client, type, { ...wanted, metadata: { ...ref, name } }, () => isOwn);
+  const taken = () => api.fail('write', { kind: 'status', code: 409, reason: 'AlreadyExists' });
+  taken();
+  const { object, isNew } = await make('a', true);
+  assert.deepEqual([object.metadata.name, isNew], ['a', false]);
+  taken();
+  await assert.rejects(make('a', false), { code: 'ALREADY_EXISTS' });
+  taken();
+  await assert.rejects(make('missing', true), { code: 'ALREADY_EXISTS' });
+  api.fail('write', { kind: 'status', code: 403 });
+  await assert.rejects(make('a', true), { httpStatus: 403 });
 });
 
 test('a write to what is gone or another one by now is none, any other failure is one', async () => {
