@@ -1,6 +1,6 @@
 import path from 'node:path';
 import { stringify } from 'yaml';
-import { isRecord, listOf } from '../base/index.ts';
+import { isRecord, jsonRecord, listOf, memberAt, textAt } from '../base/index.ts';
 import { ExportError, type Handler } from './answer.ts';
 import { requireGet } from './disk.ts';
 import { readMounted, readMountedIfThere } from './mounted-files.ts';
@@ -69,35 +69,24 @@ async function vmManifests(side: Side, { manifestDir, volumes }: ManifestOptions
 const typed = (apiVersion: string, kind: string) => ({ apiVersion, kind });
 
 function parsed(text: string, kind: string): Json {
-  try {
-    const object: unknown = JSON.parse(text);
-    if (isRecord(object)) return object;
-  } catch {
-    // As if it were something else.
-  }
+  const object = jsonRecord(text);
+  if (object) return object;
   throw new ExportError('UNAVAILABLE', `the ${kind} of the export cannot be read: it is no JSON object`);
 }
 
-function nameOf(object: Json): string {
-  return isRecord(object.metadata) && typeof object.metadata.name === 'string' ? object.metadata.name : '';
-}
+const nameOf = (object: Json) => textAt(object, 'metadata', 'name') ?? '';
 
 /** Only where the controller has left the place for it; what a template does not take from here stays as it is. */
 function withSource(dataVolume: Json, sourceOf: (claim: string) => object): Json {
   const spec = isRecord(dataVolume.spec) ? dataVolume.spec : {};
-  const http = isRecord(spec.source) && isRecord(spec.source.http) ? spec.source.http : undefined;
-  if (http?.url !== '') return dataVolume;
+  if (memberAt(spec, 'source', 'http', 'url') !== '') return dataVolume;
   return { ...dataVolume, spec: { ...spec, source: { http: sourceOf(nameOf(dataVolume)) } } };
 }
 
 function claimsOf(vm: Json): string[] {
-  const spec =
-    isRecord(vm.spec) && isRecord(vm.spec.template) && isRecord(vm.spec.template.spec) ? vm.spec.template.spec : {};
-  const names = listOf(spec.volumes).flatMap((volume) => {
-    if (!isRecord(volume)) return [];
-    const { dataVolume, persistentVolumeClaim: claim } = volume;
-    const name = isRecord(dataVolume) ? dataVolume.name : isRecord(claim) ? claim.claimName : undefined;
-    return typeof name === 'string' && /^[a-z0-9][a-z0-9.-]*$/.test(name) ? [name] : [];
+  const names = listOf(memberAt(vm, 'spec', 'template', 'spec', 'volumes')).flatMap((volume) => {
+    const name = textAt(volume, 'dataVolume', 'name') ?? textAt(volume, 'persistentVolumeClaim', 'claimName') ?? '';
+    return /^[a-z0-9][a-z0-9.-]*$/.test(name) ? [name] : [];
   });
   return [...new Set(names)];
 }

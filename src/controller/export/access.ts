@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { type KubeObject, resources } from '../../api/index.ts';
-import { type Clock, errorMessage, memberAt } from '../../base/index.ts';
+import { type Clock, errorMessage, textAt } from '../../base/index.ts';
 import { getIfThere, isKubeError, type KubeClient } from '../../kube/index.ts';
 import type { PemPair } from '../../tls/index.ts';
 import { type ExternalAccess, findExternal } from './external.ts';
@@ -74,9 +74,8 @@ export class ExportAccess {
         { namespace, name: caConfigMap },
         { signal },
       );
-      const published = memberAt(object, 'data', 'ca-bundle');
       // Where nobody publishes it, it is the one that signs.
-      const bundle = typeof published === 'string' && published !== '' ? published : cert;
+      const bundle = textAt(object, 'data', 'ca-bundle') ?? cert;
       return { bundle: bundle.trim(), problem: undefined, external };
     } catch (error) {
       if (signal.aborted || isKubeError(error)) throw error;

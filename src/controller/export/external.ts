@@ -1,6 +1,6 @@
 import type { X509Certificate } from 'node:crypto';
 import { type KubeObject, type ResourceType, resources } from '../../api/index.ts';
-import { listOf, memberAt } from '../../base/index.ts';
+import { listOf, memberAt, textAt } from '../../base/index.ts';
 import { getIfThere, isKubeError, type KubeClient } from '../../kube/index.ts';
 import { readAuthorities, TlsInputError } from '../../tls/index.ts';
 
@@ -29,8 +29,8 @@ export async function findExternal(asked: Asked): Promise<ExternalAccess | undef
     if (host !== undefined) return { host, cert: await certOfIngress(ingress, host, asked) };
   }
   for (const route of await listIfServed(resources.routes, asked)) {
-    const host = memberAt(listOf(memberAt(route, 'status', 'ingress'))[0], 'host');
-    if (memberAt(route, 'spec', 'to', 'name') !== proxyService || typeof host !== 'string' || host === '') continue;
+    const host = textAt(listOf(memberAt(route, 'status', 'ingress'))[0], 'host');
+    if (memberAt(route, 'spec', 'to', 'name') !== proxyService || host === undefined) continue;
     const ref = { namespace, name: 'kube-root-ca.crt' };
     const roots = await getIfThere<KubeObject>(client, resources.configMaps, ref, { signal });
     return { host, cert: certificatesFor(host, memberAt(roots, 'data', 'ca.crt'), asked.now) };
@@ -51,25 +51,20 @@ async function listIfServed(type: ResourceType, { namespace, client, signal }: A
 function hostOfIngress(ingress: KubeObject): string | undefined {
   const rules = listOf(memberAt(ingress, 'spec', 'rules'));
   const backend = memberAt(ingress, 'spec', 'defaultBackend', 'service', 'name');
-  if (backend !== undefined) return backend === proxyService ? textOf(memberAt(rules[0], 'host')) : undefined;
+  if (backend !== undefined) return backend === proxyService ? textAt(rules[0], 'host') : undefined;
   const rule = rules.find((each) =>
     listOf(memberAt(each, 'http', 'paths')).some((one) => memberAt(one, 'backend', 'service', 'name') === proxyService),
   );
-  return textOf(memberAt(rule, 'host'));
-}
-
-function textOf(value: unknown): string | undefined {
-  return typeof value === 'string' && value !== '' ? value : undefined;
+  return textAt(rule, 'host');
 }
 
 async function certOfIngress(ingress: KubeObject, host: string, asked: Asked): Promise<string> {
   const { namespace, client, signal } = asked;
   const tls = listOf(memberAt(ingress, 'spec', 'tls'));
-  const name = tls.map((each) => textOf(memberAt(each, 'secretName'))).find((each) => each !== undefined);
+  const name = tls.map((each) => textAt(each, 'secretName')).find((each) => each !== undefined);
   if (name === undefined) return '';
   const secret = await getIfThere<KubeObject>(client, resources.secrets, { namespace, name }, { signal });
-  const encoded = memberAt(secret, 'data', 'tls.crt');
-  const bundle = typeof encoded === 'string' ? Buffer.from(encoded, 'base64').toString('latin1') : '';
+  const bundle = Buffer.from(textAt(secret, 'data', 'tls.crt') ?? '', 'base64').toString('latin1');
   return certificatesFor(host, bundle, asked.now);
 }
 
