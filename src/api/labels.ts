@@ -55,6 +55,8 @@ export const annotations = {
   restoreName: 'restore.kubevirt.io/name',
   /** On a claim: the VM that the restore named there makes shall own it. */
   restoredOwnedByVm: 'restore.kubevirt.io/owned-by-vm',
+  /** CDI's, on a claim: what is in it. */
+  contentType: 'cdi.kubevirt.io/storage.contentType',
   /** CDI's: the claim is filled, and belongs to the DataVolume of this name. */
   populatedFor: 'cdi.kubevirt.io/storage.populatedFor',
   /** CDI's, on a DataVolume: its claim is filled by others. */

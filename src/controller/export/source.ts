@@ -1,4 +1,5 @@
 import {
+  annotations,
   contentNameOf,
   controllerOf,
   isFinal,
@@ -29,8 +30,6 @@ export interface SourceDeps {
   readonly volumeSnapshots: { get(key: Key): VolumeSnapshot | undefined };
 }
 
-/** CDI's: what is in the claim. */
-export const contentType = 'cdi.kubevirt.io/storage.contentType';
 const none: SourceFacts = { volumes: [], wanted: [], isSkipped: false };
 
 /** What an export is of, from what is known already. */
@@ -177,7 +176,7 @@ function unreadyWords(claim: PersistentVolumeClaim, { dataVolumes }: SourceDeps)
 /** What CDI, and whoever fills claims like it, says of it. A device is nothing else. */
 function isDisk(claim: PersistentVolumeClaim, { dataVolumes }: SourceDeps): boolean {
   if (claim.spec.volumeMode === 'Block') return true;
-  const said = claim.metadata.annotations?.[contentType];
+  const said = claim.metadata.annotations?.[annotations.contentType];
   if (said !== undefined) return said === 'kubevirt' || said === '';
   return dataVolumes.fillingOf(claim) !== undefined;
 }

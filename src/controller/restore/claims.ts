@@ -7,7 +7,7 @@ import {
   type VirtualMachineRestore,
 } from '../../api/index.ts';
 import { controllerReference } from '../owned/index.ts';
-import { labelValue, sizedForSnapshot } from '../snapshot-source/index.ts';
+import { claimOfSnapshot, labelValue } from '../snapshot-source/index.ts';
 import { restoreMark } from './names.ts';
 import type { VolumeFacts } from './observation.ts';
 
@@ -16,9 +16,7 @@ const forgotten = [
   ...['pv.kubernetes.io', 'volume.beta.kubernetes.io', 'cdi.kubevirt.io', 'volume.kubernetes.io'],
   ...['k8s.io/CloneRequest', 'k8s.io/CloneOf'],
 ];
-const contentType = 'cdi.kubevirt.io/storage.contentType';
 const backendLabel = 'persistent-state-for';
-const snapshotGroup = 'snapshot.storage.k8s.io';
 
 /** The claim that a volume becomes: it begins with its VolumeSnapshot (upstream: CreateRestorePVCDefFromVMRestore). Pure. */
 export function makeClaim(
@@ -31,7 +29,6 @@ export function makeClaim(
   const override = (restore.spec.volumeRestoreOverrides ?? []).find(
     ({ volumeName }) => volumeName === named.volumeName,
   );
-  const dataSource = { apiGroup: snapshotGroup, kind: resources.volumeSnapshots.kind, name: named.volumeSnapshotName };
   const ownership = ownershipOf(restore, named.dataVolumeName, { target, source, metadata });
   return {
     apiVersion: 'v1',
@@ -54,17 +51,10 @@ export function makeClaim(
       },
       ...(ownership.owner && { ownerReferences: [controllerReference(resources.virtualMachines, ownership.owner)] }),
     },
-    spec: {
-      ...(spec.accessModes && { accessModes: spec.accessModes }),
-      resources: {
-        ...spec.resources,
-        requests: sizedForSnapshot(spec.resources?.requests, volumeSnapshot?.status?.restoreSize),
-      },
-      ...(spec.storageClassName !== undefined && { storageClassName: spec.storageClassName }),
-      ...(spec.volumeMode !== undefined && { volumeMode: spec.volumeMode }),
-      dataSource,
-      dataSourceRef: dataSource,
-    },
+    spec: claimOfSnapshot(spec, {
+      name: named.volumeSnapshotName,
+      restoreSize: volumeSnapshot?.status?.restoreSize,
+    }),
   };
 }
 
@@ -90,7 +80,7 @@ function ownershipOf(
 }
 
 function isForgotten(key: string): boolean {
-  return key !== contentType && forgotten.some((prefix) => key.startsWith(prefix));
+  return key !== annotations.contentType && forgotten.some((prefix) => key.startsWith(prefix));
 }
 
 function without(

@@ -3,7 +3,7 @@
  * marked while something is under way with it, how its guest is frozen, deadlines, and how statuses are stored.
  * Must not know: snapshots' phases, what is decided about any of it.
  */
-export { sizedForSnapshot } from './claim-size.ts';
+export { claimOfSnapshot } from './claim-of-snapshot.ts';
 export { SnapshotClasses } from './classes.ts';
 export { type SaidConditions, withSaid } from './conditions.ts';
 export { cutName, labelValue } from './cut-names.ts';
