@@ -26,10 +26,13 @@ export async function peerOwner(connection: TcpPorts): Promise<number | undefine
 
 export type PortsByProtocol = Readonly<Record<Protocol, ReadonlySet<number>>>;
 
-/** Ports at which a program of the machine is reached on the IPv4 loopback addresses. */
-export async function takenPorts(): Promise<PortsByProtocol> {
-  const [tcp, udp] = await Promise.all((['tcp', 'udp'] as const).map(readTables));
-  return { tcp: listeningPorts('tcp', tcp ?? ''), udp: listeningPorts('udp', udp ?? '') };
+/** Whom a program of the machine is in the way: who wants a port at 127.0.0.1 alone, or at all IPv4 loopback addresses. */
+type Wanted = '127.0.0.1' | '127.0.0.0/8';
+
+/** Ports at which a program of the machine is reached there. */
+export async function takenPorts(wanted: Wanted): Promise<PortsByProtocol> {
+  const [tcp = '', udp = ''] = await Promise.all((['tcp', 'udp'] as const).map(readTables));
+  return { tcp: listeningPorts('tcp', tcp, wanted), udp: listeningPorts('udp', udp, wanted) };
 }
 
 /** Of both families; one that the machine has not got is empty. */
@@ -59,21 +62,25 @@ function ipv4Of(words: readonly number[]): number | undefined {
   return first === 0 && second === 0 && third === 0xffff ? fourth : undefined;
 }
 const isIpv6Loopback = (words: readonly number[]) => words.length === 4 && isAny(words.slice(0, 3)) && words[3] === 1;
+/** Of who wants a port at 127.0.0.1. */
+const isInTheWay = (words: readonly number[]) => isAny(words) || isIpv6Loopback(words) || ipv4Of(words) === loopback;
 
 /** `tables`: /proc/net/tcp and tcp6. A program that listens at another address of the machine is not in the way. */
 export function listenerUid(tables: string, port: number, byteOrder = endianness()): number | undefined {
-  const isInTheWay = (words: readonly number[]) => isAny(words) || isIpv6Loopback(words) || ipv4Of(words) === loopback;
   return rowsOf(tables, byteOrder).find(
     ({ state, local }) => state === listening && local.port === port && local.address && isInTheWay(local.address),
   )?.uid;
 }
 
 /** `tables`: of one protocol, both families. */
-export function listeningPorts(protocol: Protocol, tables: string, byteOrder = endianness()): ReadonlySet<number> {
-  const isReached = (words: readonly number[]) => {
-    const ipv4 = ipv4Of(words);
-    return isAny(words) || isIpv6Loopback(words) || (ipv4 !== undefined && ipv4 >>> 24 === 127);
-  };
+export function listeningPorts(
+  protocol: Protocol,
+  tables: string,
+  wanted: Wanted,
+  byteOrder = endianness(),
+): ReadonlySet<number> {
+  const isReached = (words: readonly number[]) =>
+    isInTheWay(words) || (wanted === '127.0.0.0/8' && (ipv4Of(words) ?? 0) >>> 24 === 127);
   const rows = rowsOf(tables, byteOrder).filter(
     ({ state, local }) => state === waiting[protocol] && local.address && isReached(local.address),
   );

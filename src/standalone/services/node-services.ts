@@ -78,7 +78,8 @@ export class NodeServices implements Component {
 
   async #reconcile(signal: AbortSignal) {
     const { network } = this.#deps;
-    const taken = await takenPorts();
+    // Ports that VMs list are at loopback addresses of their own: they are in the way of a packet filter, and not of a relay.
+    const taken = await takenPorts(network.serviceRange ? '127.0.0.0/8' : '127.0.0.1');
     const plan = planServices({
       services: this.#services.list(),
       pods: this.#pods.list(),

@@ -167,7 +167,8 @@ describe('the standalone node’s own pod network', { skip: needsRoot }, () => {
     const without = 'mount --bind /dev/null "$(command -v dnsmasq)"; exec "$@"';
     await node.start(['start'], 'the node is up', ['unshare', '--mount', 'sh', '-c', without, 'sh']);
     assert.match(node.output, /no pod network.*dnsmasq is missing \(apt-get install dnsmasq-base\)/);
-    const ports = [{ port: 8080 }, { port: 5353, protocol: 'UDP' }];
+    // The last one at the number of a node port, which is at another loopback address.
+    const ports = [{ port: 8080 }, { port: 5353, protocol: 'UDP' }, { port: 30_081 }];
     const plain = demoVmi('plain', withPorts(ports));
     await node.apply({ ...plain, metadata: { ...plain.metadata, labels: { app: 'plain' } } });
     const { metadata } = await running('plain');

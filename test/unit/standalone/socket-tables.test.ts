@@ -99,16 +99,18 @@ test('ports that programs of the machine have on the loopback addresses', () => 
     row('0000000000000000FFFF00000100007F:7585', '0A'),
   ].join('\n');
   const reached = [30_080, 30_081, 30_086, 30_084, 30_085];
-  assert.deepEqual([...listeningPorts('tcp', tcp, 'LE')], reached);
-  assert.deepEqual([...listeningPorts('tcp', bigEndian(tcp), 'BE')], reached);
-  assert.deepEqual([...listeningPorts('udp', row('00000000:7586', '07'), 'LE')], [30_086]);
+  assert.deepEqual([...listeningPorts('tcp', tcp, '127.0.0.0/8', 'LE')], reached);
+  assert.deepEqual([...listeningPorts('tcp', bigEndian(tcp), '127.0.0.0/8', 'BE')], reached);
+  const inTheWay = reached.filter((port) => port !== 30_086);
+  assert.deepEqual([...listeningPorts('tcp', tcp, '127.0.0.1', 'LE')], inTheWay);
+  assert.deepEqual([...listeningPorts('udp', row('00000000:7586', '07'), '127.0.0.0/8', 'LE')], [30_086]);
 });
 
 test('the machine is asked for its ports', async () => {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
-  assert.ok((await takenPorts()).tcp.has(port));
+  assert.ok((await takenPorts('127.0.0.1')).tcp.has(port));
   await new Promise((resolve) => server.close(resolve));
-  assert.ok(!(await takenPorts()).tcp.has(port));
+  assert.ok(!(await takenPorts('127.0.0.1')).tcp.has(port));
 });
