@@ -234,13 +234,21 @@ export async function upstreamParts(log = console.error) {
   makeOnce(programsFolder, (target) => buildPrograms(target, root));
   const renderer = programOnModule('launcher-pods');
   const converter = programOnModule('domains');
-  const controller = upstreamController(log);
+  const theirController = upstreamController(log);
   const parts = await kubeletParts(log);
   const archive = path.join(cache, `${imageName}.tar`);
   if (!existsSync(archive)) packImage(root);
   const launchers = { ...parts.launchers, upstream: { image: upstreamImage, program: '/usr/bin/virt-launcher' } };
   const upstream = { root, programs: path.join(cache, programsFolder) };
-  return { ...parts, archives: [...parts.archives, archive], launchers, renderer, converter, controller, upstream };
+  return {
+    ...parts,
+    archives: [...parts.archives, archive],
+    launchers,
+    renderer,
+    converter,
+    theirController,
+    upstream,
+  };
 }
 
 function packImage(root) {

@@ -17,7 +17,7 @@ const { virtualMachines: vms, virtualMachineInstances: vmis, replicaSets, pools,
 
 interface Parts {
   readonly assets: string;
-  readonly controller: string;
+  readonly theirController: string;
 }
 
 const phaseOf = (vmi: VirtualMachineInstance) => vmi.status?.phase;
@@ -107,7 +107,7 @@ before(async () => {
   const own = '.build/scenes/virt-controller.mjs';
   await bundleProgram('virt-controller', own);
   const play = (name: string, command: string) => playScenes(parts.assets, machineAddress, { name, command }, scenes);
-  const theirs = await play('upstream', parts.controller);
+  const theirs = await play('upstream', parts.theirController);
   outcomes = { theirs, ours: await play('ours', `${process.execPath} ${own}`) };
 });
 after(() => undefined);
