@@ -177,7 +177,10 @@ export function whatIsKept(vm: VirtualMachine, isLive: boolean, hasAgent: boolea
       : 'Kept: its definition. It has no disk on a claim.',
     ...(left.length > 0 ? [`Not kept, as it is on no claim: ${names(left)}.`] : []),
     ...(isLive && kept.length > 0
-      ? [running, 'Where a disk in use cannot be copied, the snapshot waits five minutes for the machine to stop.']
+      ? [
+          running,
+          'Where a disk in use cannot be copied, stop the machine first. Else the snapshot waits five minutes for its end: it can be restarted then, but not stopped.',
+        ]
       : []),
   ];
 }

@@ -45,6 +45,7 @@ const head = ['Snapshot', 'Taken', 'State', 'Disks', 'How it was'];
 
 export function Snapshots({ state, facts, actions, row, nowMs }: SnapshotsProps) {
   const { vm } = facts;
+  if (!vm && !row) return <Nothing>There is no such virtual machine.</Nothing>;
   if (!vm) return <Nothing>It is an instance without a VirtualMachine: there are no snapshots of it.</Nothing>;
   const lines = snapshotLines(facts);
   const uses = useLines(facts);

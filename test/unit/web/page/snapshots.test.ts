@@ -150,7 +150,10 @@ test('before a snapshot it is said what will be in it; before a restore what bec
     'Not kept, as it is on no claim: scratch.',
   ]);
   assert.match(whatIsKept(vm, true, true).join(' '), /its agent holds the file systems still/);
-  assert.match(whatIsKept(vm, true, false).join(' '), /as after a loss of power/);
+  assert.match(
+    whatIsKept(vm, true, false).join(' '),
+    /as after a loss of power.*it can be restarted then, but not stopped/,
+  );
   const bare = { metadata: { name: 'vm' }, spec: { template: { spec: {} } } } as unknown as VirtualMachine;
   assert.deepEqual(whatIsKept(bare, true, false), ['Kept: its definition. It has no disk on a claim.']);
   const [line] = snapshotLines(factsWith({ snapshots: [snapshot('old', 1, { status: ready })] }));
@@ -175,8 +178,9 @@ test('a name that is offered is free', () => {
 function drawnSnapshots(facts: SnapshotFacts, more: object = {}): string {
   const state = new PageState();
   state.replace({ ...memoryRights, node: 'node1', rows: [vmRow('vm')], ...more });
-  const actions = new SnapshotActions(state, { namespace: 'default', name: 'vm' }, vmRow('vm'), () => undefined);
-  return renderToString(h('div', null, h(Snapshots, { state, facts, actions, row: vmRow('vm'), nowMs: 0 })));
+  const [row] = state.rows.value.values();
+  const actions = new SnapshotActions(state, { namespace: 'default', name: 'vm' }, row, () => undefined);
+  return renderToString(h('div', null, h(Snapshots, { state, facts, actions, row, nowMs: 0 })));
 }
 
 test('who may only look is offered nothing; texts stay texts; without a VirtualMachine it is said why there are none', () => {
@@ -197,6 +201,7 @@ test('who may only look is offered nothing; texts stay texts; without a VirtualM
   assert.doesNotMatch(drawnSnapshots(facts, { lookOnly: true }), /<button/);
   assert.match(drawnSnapshots(factsWith({})), /There is none yet/);
   assert.match(drawnSnapshots(factsWith({ vm: undefined })), /instance without a VirtualMachine/);
+  assert.match(drawnSnapshots(factsWith({ vm: undefined }), { rows: [] }), /There is no such virtual machine/);
 });
 
 test('pools and replica sets say how many machines they have, and can be scaled by who may write', () => {
