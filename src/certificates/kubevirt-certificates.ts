@@ -32,13 +32,11 @@ const leaves = {
  * Throws CertificateError.
  */
 export async function ensureKubevirtCertificates(dir: string, now: Date = new Date()): Promise<KubevirtCertificates> {
-  await mkdir(dir, { recursive: true, mode: 0o700 });
-  await chmod(dir, 0o700);
-  const authority = await ensureAuthority(dir, now);
+  await ensurePrivateDir(dir);
+  const authority = await ensureAuthority(dir, 'ca', 'kubevirt.io', now);
   for (const [name, request] of Object.entries(leaves)) {
     const leafDir = path.join(dir, name);
-    await mkdir(leafDir, { recursive: true, mode: 0o700 });
-    await chmod(leafDir, 0o700);
+    await ensurePrivateDir(leafDir);
     const kept = await readPair(leafDir, 'tls');
     if (kept && isWorthKeeping(authority.cert, kept, now) && hasName(kept.cert, request.commonName)) continue;
     await writePair(leafDir, 'tls', await issue(authority, request, now));
@@ -55,18 +53,20 @@ export async function ensureKubevirtCertificates(dir: string, now: Date = new Da
  * expire. Throws CertificateError.
  */
 export async function ensureExportAuthority(dir: string, now: Date = new Date()): Promise<void> {
-  await mkdir(dir, { recursive: true, mode: 0o700 });
-  await chmod(dir, 0o700);
-  const kept = await readPair(dir, 'tls');
-  if (kept && isUsableAuthority(kept, now)) return;
-  await writePair(dir, 'tls', await makeAuthority({ commonName: 'export.kubevirt.io', days: authorityDays }, now));
+  await ensurePrivateDir(dir);
+  await ensureAuthority(dir, 'tls', 'export.kubevirt.io', now);
 }
 
-async function ensureAuthority(dir: string, now: Date): Promise<PemPair> {
-  const kept = await readPair(dir, 'ca');
+async function ensurePrivateDir(dir: string): Promise<void> {
+  await mkdir(dir, { recursive: true, mode: 0o700 });
+  await chmod(dir, 0o700);
+}
+
+async function ensureAuthority(dir: string, name: string, commonName: string, now: Date): Promise<PemPair> {
+  const kept = await readPair(dir, name);
   if (kept && isUsableAuthority(kept, now)) return kept;
-  const made = await makeAuthority({ commonName: 'kubevirt.io', days: authorityDays }, now);
-  await writePair(dir, 'ca', made);
+  const made = await makeAuthority({ commonName, days: authorityDays }, now);
+  await writePair(dir, name, made);
   return made;
 }
 
