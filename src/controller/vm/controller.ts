@@ -78,10 +78,15 @@ export class VmController implements Component {
     this.wakeAll();
   }
 
-  /** An end is acted on at once. What is only told of a VMI that lives comes in several writes of agent and controller: one of the VM says it. */
+  /**
+   * An end is acted on at once, and that a request to start was followed is recorded at once: a guest that shuts down before that would be started
+   * again. What is only told of a VMI that lives comes in several writes of agent and controller: one of the VM says it.
+   */
   #follow(key: Key): void {
-    const vmi = this.#deps.vmis.get(key);
-    if (vmi && !isFinal(vmi) && !isBeingDeleted(vmi)) this.reconciler.wakeAfter(key, followMs);
+    const { vms, vmis } = this.#deps;
+    const vmi = vmis.get(key);
+    const hasRequests = vms.get(key)?.status?.stateChangeRequests?.length;
+    if (vmi && !isFinal(vmi) && !isBeingDeleted(vmi) && !hasRequests) this.reconciler.wakeAfter(key, followMs);
     else this.reconciler.wake(key);
   }
 

@@ -14,6 +14,8 @@ import { PlayedNode } from '../../fixtures/controller/played-node.ts';
 
 /** Pods are shown late, as on a busy API server: VMIs wake the controller meanwhile. */
 const podsLateMs = 300;
+/** Less than what is only told waits, more than two answers of the API take. */
+const podTakesMs = 100;
 
 /** Keeps each request that changes something, and sees pods late. */
 class CountingClient extends KubeClient {
@@ -24,6 +26,7 @@ class CountingClient extends KubeClient {
   }
 
   override async raw<T>(request: RawRequest): Promise<T> {
+    if (request.method === 'POST' && /\/pods$/.test(request.path)) await sleep(podTakesMs);
     if (request.method !== 'GET') this.writes.push(request);
     return super.raw<T>(request);
   }
@@ -88,4 +91,25 @@ test('a start of a VM writes nothing twice, and tells nothing of the VM that its
   assert.equal(client.of('PUT', /virtualmachineinstances\/one$/).length, 3, 'Pending, Scheduling, Scheduled');
   assert.equal(client.of('PATCH', /virtualmachineinstances\/one$/).length, 1, 'it is ready');
   assert.deepEqual(node.problems, []);
+});
+
+test('that a request to start was followed is recorded before the pod of the VMI stands: a guest that shuts down at once is not started again', async () => {
+  const type = resources.virtualMachines;
+  const metadata = { name: 'two', namespace: 'default' };
+  await cluster.client.create<VirtualMachine>(type, {
+    ...{ apiVersion: 'kubevirt.io/v1', kind: 'VirtualMachine', metadata },
+    spec: { runStrategy: 'Manual', template: { spec: { domain: { memory: { guest: '64Mi' } } } } },
+  });
+  await cluster.until<VirtualMachine>(type, 'two', 'seen', ({ status }) => status?.printableStatus === 'Stopped');
+  const request = { status: { stateChangeRequests: [{ action: 'Start' }] } };
+  await cluster.client.patch(type, metadata, request, 'merge', { subresource: 'status' });
+  await cluster.until<VirtualMachine>(type, 'two', 'ready', ({ status }) => status?.ready === true);
+  const places = (method: string, path: RegExp) =>
+    client.of(method, path).map((write) => ({ at: client.writes.indexOf(write), body: write.body as VirtualMachine }));
+  const [made] = places('POST', /virtualmachineinstances$/).filter(({ body }) => body.metadata.name === 'two');
+  const told = places('PUT', /virtualmachines\/two\/status$/).filter(({ at }) => at > (made?.at ?? Infinity));
+  const [pod] = client.of('POST', /\/pods$/).slice(-1);
+  assert.equal(told[0]?.body.status?.stateChangeRequests, undefined);
+  const podAt = pod ? client.writes.indexOf(pod) : 0;
+  assert.ok((told[0]?.at ?? Infinity) < podAt, `told as write ${told[0]?.at}, not before ${podAt}`);
 });
