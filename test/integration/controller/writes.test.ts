@@ -26,9 +26,15 @@ class CountingClient extends KubeClient {
   }
 
   override async raw<T>(request: RawRequest): Promise<T> {
-    if (request.method === 'POST' && /\/pods$/.test(request.path)) await sleep(podTakesMs);
+    if (request.method === 'POST' && /\/pods$/.test(request.path)) await this.#untilMoreIsTold();
     if (request.method !== 'GET') this.writes.push(request);
     return super.raw<T>(request);
+  }
+
+  async #untilMoreIsTold(): Promise<void> {
+    const statuses = () => this.of('PUT', /virtualmachines\/[^/]+\/status$/).length;
+    const [before, end] = [statuses(), Date.now() + podTakesMs];
+    while (statuses() === before && Date.now() < end) await sleep(5);
   }
 
   override async *watch<T extends KubeObject>(
