@@ -24,7 +24,7 @@ const suites = {
   unit: { dir: 'test/unit', concurrency: 2, timeoutMs: 180_000 },
   fuzz: { dir: 'test/fuzz', concurrency: 2, timeoutMs: 7_200_000 },
   simulator: { dir: 'test/simulator', concurrency: 1, behind: true, timeoutMs: 3_600_000 },
-  integration: { dir: 'test/integration', concurrency: 2, timeoutMs: 240_000 },
+  integration: { dir: 'test/integration', concurrency: 3, timeoutMs: 240_000 },
   contract: { dir: 'test/contract', concurrency: 1, timeoutMs: 180_000 },
   system: { dir: 'test/system', concurrency: 2, apart: true, timeoutMs: 600_000 },
   security: { dir: 'test/security', concurrency: 2, apart: true, timeoutMs: 600_000 },
