@@ -3,7 +3,8 @@ import type { Clock } from '../base/index.ts';
 import { type SessionEnd, sessionEnd } from './close.ts';
 import { onGuestEnd } from './guest-connection.ts';
 import { mayNotTake } from './notices.ts';
-import type { JoinedPast, Overlap } from './past.ts';
+import type { JoinedPast } from './past.ts';
+import { PastMeeting } from './past-meeting.ts';
 import { Scrollback } from './scrollback.ts';
 import type { Session, SessionOwner } from './session.ts';
 import { type Access, isView, type ResumePoint } from './stream-request.ts';
@@ -39,7 +40,10 @@ export class Broadcast {
   readonly #clock: Clock;
   readonly #onClosed: () => void;
   readonly #scrollback: Scrollback;
-  readonly #overlap: Overlap | undefined;
+  /** Until what comes is known to follow what is shown of the past. */
+  #meeting: PastMeeting | undefined;
+  /** So many of the next bytes are shown already. */
+  #repeated = 0;
   readonly #subscribers = new Set<Subscriber>();
   #writer: Subscriber | undefined;
   #held = 0;
@@ -57,11 +61,11 @@ export class Broadcast {
     this.#onClosed = onClosed;
     this.#scrollback = new Scrollback(options.scrollbackBytes, past && past.end - past.bytes.length);
     if (past) this.#scrollback.append(past.bytes);
-    this.#overlap = past?.overlap;
+    if (past) this.#meeting = new PastMeeting(past, clock);
     guest.pause();
     guest.on('data', (chunk: Buffer) => this.#onData(chunk));
     guest.on('drain', () => this.#writer?.session.resumeInput());
-    onGuestEnd(guest, 'console', (end) => this.close(end));
+    onGuestEnd(guest, 'console', (end) => void this.#guestEnded(end));
   }
 
   get hasWriter(): boolean {
@@ -135,12 +139,35 @@ export class Broadcast {
     };
   }
 
-  #onData(received: Buffer): void {
-    const chunk = this.#overlap?.cut(received) ?? received;
+  #onData(chunk: Buffer): void {
+    if (this.#meeting) void this.#meet(this.#meeting, chunk);
+    else this.#publish(chunk);
+    this.#pace();
+  }
+
+  async #meet(meeting: PastMeeting, chunk: Buffer): Promise<void> {
+    if (!meeting.add(chunk)) return;
+    const { bytes, repeated } = await meeting.met();
+    this.#meeting = undefined;
+    if (this.#end) return;
+    this.#repeated = repeated;
+    if (bytes.length > 0) this.#publish(bytes);
+    this.#pace();
+  }
+
+  /** What it said last is shown before. */
+  async #guestEnded(end: SessionEnd): Promise<void> {
+    if (this.#meeting?.hasBegun) await this.#meeting.met();
+    this.close(end);
+  }
+
+  #publish(received: Buffer): void {
+    const chunk = received.subarray(this.#repeated);
+    this.#repeated -= received.length - chunk.length;
+    if (chunk.length === 0) return;
     const at = this.#scrollback.end;
     this.#scrollback.append(chunk);
     for (const subscriber of this.#subscribers) subscriber.offer(chunk, at);
-    this.#pace();
   }
 
   #write(pieces: readonly Buffer[], session: Session): void {
@@ -150,7 +177,7 @@ export class Broadcast {
 
   /** The guest waits for the writer only. */
   #pace(): void {
-    if (!this.#hasBegun || this.#writer?.session.isFull) this.#guest.pause();
+    if (!this.#hasBegun || this.#meeting?.isFull || this.#writer?.session.isFull) this.#guest.pause();
     else if (this.#guest.isPaused()) this.#guest.resume();
   }
 

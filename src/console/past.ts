@@ -8,35 +8,87 @@ export interface ConsolePast {
   readonly bytes: Buffer;
 }
 
-/**
- * The past of a console whose log was read before it was connected to and afterwards. What the guest wrote in between is in the log, and its end
- * may come through the connection, too: `Overlap` takes that away.
- */
-export function joinedPast(before: ConsolePast | undefined, after: ConsolePast | undefined): JoinedPast | undefined {
-  if (!after) return undefined;
-  const grown = before?.line === after.line ? after.end - before.end : after.end;
-  return { ...after, overlap: new Overlap(after.bytes.subarray(Math.max(0, after.bytes.length - grown))) };
-}
-
+/** A past whose log can be read again: where it meets the stream is found when the stream has begun. */
 export interface JoinedPast extends ConsolePast {
-  readonly overlap: Overlap;
+  /** The stream begins nowhere before this offset: so long was the log before the console was connected to. */
+  readonly floor: number;
+  /** Undefined: the log cannot be read. */
+  readonly readAgain: () => Promise<ConsolePast | undefined>;
 }
 
-/** Bytes of which the last ones may come once more. */
-export class Overlap {
-  #known: Buffer;
+/** The past of a console whose log was read before it was connected to and afterwards. */
+export function joinedPast(
+  before: ConsolePast | undefined,
+  after: ConsolePast | undefined,
+  readAgain: JoinedPast['readAgain'],
+): JoinedPast | undefined {
+  return (
+    after && { ...after, floor: before?.line === after.line ? before.end : after.end - after.bytes.length, readAgain }
+  );
+}
 
-  constructor(known: Buffer) {
-    this.#known = known;
-  }
+/** What came through a connection before its past was met. */
+export interface Heard {
+  readonly bytes: Buffer;
+  /** So many had come some time before the log was read: it has all of these. */
+  readonly logged: number;
+}
 
-  /** The first chunk that came, without the bytes that are known; later ones as they are. */
-  cut(chunk: Buffer): Buffer {
-    const known = this.#known;
-    this.#known = Buffer.alloc(0);
-    for (let length = Math.min(known.length, chunk.length); length > 0; length--) {
-      if (known.subarray(known.length - length).equals(chunk.subarray(0, length))) return chunk.subarray(length);
-    }
-    return chunk;
+/** Compared at most; a terminal's line is far shorter. */
+const comparedBytes = 4_096;
+
+interface Meeting {
+  readonly offset: number;
+  /** No other place looks the same. */
+  readonly isOnly: boolean;
+}
+
+/**
+ * The offset in a log of the first byte that was heard. QEMU writes each byte to its client and then to the log, and to the log alone before it has taken the
+ * connection, which may be after `connect` has succeeded: so the log has all that was heard (but for the last moment), and maybe more that is on its way. Of several
+ * places that look the same, as in a flood of one repeated line, the last possible one: with more that is heard they become fewer. Undefined: it is nowhere there.
+ */
+export function meetingOffset(log: ConsolePast, { bytes: heard, logged }: Heard, floor: number): Meeting | undefined {
+  const start = log.end - log.bytes.length;
+  const compared = heard.subarray(0, comparedBytes);
+  const lowest = Math.max(floor, start) - start;
+  // All of it is in the log.
+  const whole = log.bytes.length - heard.length;
+  const found = whole < lowest ? -1 : log.bytes.lastIndexOf(compared, whole);
+  if (found >= lowest) {
+    const isOnly = found === lowest || log.bytes.lastIndexOf(compared, found - 1) < lowest;
+    return { offset: start + found, isOnly };
   }
+  // Its end is not yet.
+  for (let at = Math.max(lowest, whole + 1); at <= log.bytes.length - logged; at++) {
+    const known = log.bytes.subarray(at, at + compared.length);
+    if (known.equals(compared.subarray(0, known.length))) return { offset: start + at, isOnly: true };
+  }
+  return floor >= log.end ? { offset: log.end, isOnly: true } : undefined;
+}
+
+export interface Continuation {
+  readonly bytes: Buffer;
+  /** So many of the bytes that come next have been shown already. */
+  readonly repeated: number;
+  /** With more that is heard it would be the same. */
+  readonly isCertain: boolean;
+}
+
+/** What follows a past of which all before its end has been shown, once `heard` has come through the connection and the log was read again. */
+export function continuation(
+  { line, end: shown, floor }: Omit<JoinedPast, 'readAgain'>,
+  log: ConsolePast | undefined,
+  heard: Heard,
+): Continuation {
+  const meeting = log?.line === line ? meetingOffset(log, heard, floor) : undefined;
+  if (!log || !meeting) return { bytes: heard.bytes, repeated: 0, isCertain: true };
+  const { offset: from, isOnly: isCertain } = meeting;
+  if (from <= shown) {
+    const repeated = Math.max(0, shown - from - heard.bytes.length);
+    return { bytes: heard.bytes.subarray(shown - from), repeated, isCertain };
+  }
+  const start = log.end - log.bytes.length;
+  const unseen = log.bytes.subarray(Math.max(0, shown - start), from - start);
+  return { bytes: Buffer.concat([unseen, heard.bytes]), repeated: 0, isCertain };
 }

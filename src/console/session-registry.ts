@@ -143,7 +143,7 @@ async function connectWithPast(stream: StreamRequest, connect: Connect, clock: C
   const read = async () => stream.past && reading(stream.past);
   const before = await read();
   const guest = await connect(stream);
-  return { guest, past: joinedPast(before, await read()) };
+  return { guest, past: joinedPast(before, await read(), read) };
 }
 
 function givenUp(signal: AbortSignal): Promise<never> {

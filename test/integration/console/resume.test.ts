@@ -187,6 +187,33 @@ test('a newcomer of ours gets what the guest wrote since its boot, a plain one w
   await eventually(() => assert.deepEqual(again.received, pattern(1_000_500, 200)));
 });
 
+test('a console that is opened in a flood meets its past at the byte, also of what QEMU logged before it took the connection', async (t) => {
+  const line = 'log-flood';
+  // QEMU's log as it grows: the reader of the past finds more each time, and the stream begins somewhere in between.
+  const ends = [50_000, 51_000, 95_000];
+  let reads = 0;
+  const past = async () => {
+    const end = ends[Math.min(reads++, ends.length - 1)] ?? 0;
+    return { line, end, bytes: counted(end > 60_000 ? end - 60_000 : end - 20_000, end) };
+  };
+  const bench = await startBench(t, { past });
+  const client = await bench.attach('', ours).opened();
+  assert.equal((await client.notice('attached')).offset, 31_000);
+  const guest = await bench.guest.connection();
+  guest.write(counted(55_000, 58_000));
+  guest.write(counted(58_000, 90_000));
+  await eventually(() => assert.equal(client.received.length, 90_000 - 31_000));
+  assert.ok(client.received.equals(counted(31_000, 90_000)));
+});
+
+test('what a guest says before it ends is shown, although its place is still looked for', async (t) => {
+  const log = { line: 'log-end', end: 10, bytes: Buffer.from('0123456789') };
+  const bench = await startBench(t, { past: async () => log });
+  const client = await bench.attach('', ours).opened();
+  (await bench.guest.connection()).end('last words');
+  await eventually(() => assert.equal(client.text, '0123456789last words'));
+});
+
 test('a log that cannot be read, or does not answer, takes no console from anybody', async (t) => {
   const clock = new FakeClock();
   const bench = await startBench(t, { past: () => new Promise(() => undefined), clock });
@@ -201,3 +228,9 @@ test('a log that cannot be read, or does not answer, takes no console from anybo
   const client = await broken.attach('', ours).opened();
   assert.equal((await client.notice('attached')).replayed, 0);
 });
+
+/** Part of an endless text in which no stretch of 32 bytes comes twice. */
+function counted(from: number, to: number): Buffer {
+  const text = Array.from({ length: Math.ceil(to / 10) + 1 }, (_, index) => `${String(index).padStart(8, ' ')}\r\n`);
+  return Buffer.from(text.join('')).subarray(from, to);
+}
