@@ -50,6 +50,8 @@ export interface LauncherDeps {
 /** Of the guest's serial log and of its older part; a UART writes less than half of it between two looks. */
 const maxSerialLogBytes = 2 * 2 ** 20;
 const serialLogPauseMs = 1_000;
+/** A kubelet gives the pod 15 s more than its VM's grace period. */
+const sidecarsEndMs = 10_000;
 
 /** One virt-launcher: from an empty pod to the end of its VMI in upstream's order (`cmd/virt-launcher/virt-launcher.go`). */
 export class Launcher {
@@ -59,6 +61,7 @@ export class Launcher {
   readonly #clock: Clock;
   readonly #cleanUps: CleanUp[] = [];
   readonly #life: LauncherLife;
+  readonly #terminating = new AbortController();
 
   constructor(settings: LauncherSettings, deps: LauncherDeps) {
     this.#settings = settings;
@@ -73,8 +76,10 @@ export class Launcher {
     try {
       const { parts, hooks } = await this.#serve();
       await this.#untilOver();
-      await hooks.shutdown();
+      // The agent does not wait for a sidecar that hangs: the guest has ended.
+      const told = this.#tellSidecars(hooks);
       await this.#report(parts);
+      await told;
       this.#leave();
     } finally {
       await this.#cleanUp();
@@ -84,6 +89,25 @@ export class Launcher {
   /** SIGTERM of the pod. Without a domain that runs the launcher ends at once. */
   terminate(): void {
     this.#life.move(terminationRequested);
+    this.#terminating.abort(new LauncherError('STOPPED', 'the pod is to end'));
+  }
+
+  /** All of them together have less than what a kubelet gives a pod beyond the VM's own grace period, else it would kill this program. */
+  async #tellSidecars(hooks: HookSidecars): Promise<void> {
+    const late = new AbortController();
+    const words = `no answer in ${sidecarsEndMs / 1000} s, and the pod is to end`;
+    const cancels: (() => void)[] = [];
+    const limit = () =>
+      cancels.push(this.#clock.schedule(sidecarsEndMs, () => late.abort(new LauncherError('STOPPED', words))));
+    const { signal } = this.#terminating;
+    if (signal.aborted) limit();
+    else signal.addEventListener('abort', limit, { once: true });
+    try {
+      await hooks.shutdown(late.signal);
+    } finally {
+      signal.removeEventListener('abort', limit);
+      for (const cancel of cancels) cancel();
+    }
   }
 
   async #serve(): Promise<Pick<Made, 'parts' | 'hooks'>> {

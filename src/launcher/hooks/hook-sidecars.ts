@@ -89,10 +89,10 @@ export class HookSidecars {
     throw useless(sidecar, 'gave back no cloud-init data');
   }
 
-  /** The guest has ended. What a sidecar says is logged: nothing waits for it any more. */
-  async shutdown(): Promise<void> {
+  /** The guest has ended. What a sidecar says is logged: nothing but the launcher's own end waits for it, until `signal`. */
+  async shutdown(signal: AbortSignal): Promise<void> {
     for (const sidecar of this.#at('Shutdown')) {
-      await shutdown(sidecar).catch((error: unknown) => {
+      await shutdown(sidecar, signal).catch((error: unknown) => {
         this.#deps.log.warn({ sidecar: sidecar.name, err: errorMessage(error) }, 'hook sidecar did not end in order');
       });
     }

@@ -53,7 +53,8 @@ export const onDefineDomain = (sidecar: Sidecar, params: hooks.OnDefineDomainPar
 export const preCloudInitIso = (sidecar: Sidecar, params: hooks.PreCloudInitIsoParams) =>
   call(sidecar, 'PreCloudInitIso', hooks.PreCloudInitIsoParams, hooks.PreCloudInitIsoResult, params);
 
-export const shutdown = (sidecar: Sidecar) => call(sidecar, 'Shutdown', hooks.ShutdownParams, hooks.ShutdownResult, {});
+export const shutdown = (sidecar: Sidecar, signal: AbortSignal) =>
+  call(sidecar, 'Shutdown', hooks.ShutdownParams, hooks.ShutdownResult, {}, signal);
 
 /** Messages are the same in all versions: a version is a name in the path. */
 async function call<Params, Result>(
@@ -62,10 +63,11 @@ async function call<Params, Result>(
   params: Codec<Params>,
   result: Codec<Result>,
   value: Params,
+  signal?: AbortSignal,
 ): Promise<Result> {
   try {
     const path = `/kubevirt.hooks.${version}.Callbacks/${point}`;
-    return await withClient(socket, (client) => unary(client, path, params, result, value, callLimitMs));
+    return await withClient(socket, (client) => unary(client, path, params, result, value, callLimitMs, signal));
   } catch (error) {
     throw failed(name, point, error);
   }
@@ -102,17 +104,25 @@ function unary<Params, Result>(
   result: Codec<Result>,
   value: Params,
   limitMs: number,
+  signal?: AbortSignal,
 ): Promise<Result> {
   return new Promise((resolve, reject) => {
-    client.makeUnaryRequest(
+    signal?.throwIfAborted();
+    const call = client.makeUnaryRequest(
       path,
       (message: Params) => Buffer.from(params.encode(message).finish()),
       (bytes: Buffer) => result.decode(bytes),
       value,
       new Metadata(),
       { deadline: Date.now() + limitMs },
-      (error, answer) => (error || !answer ? reject(error ?? new Error('it gave no answer')) : resolve(answer)),
+      (error, answer) => {
+        signal?.removeEventListener('abort', cancel);
+        if (error || !answer) reject(signal?.aborted ? signal.reason : (error ?? new Error('it gave no answer')));
+        else resolve(answer);
+      },
     );
+    const cancel = () => call.cancel();
+    signal?.addEventListener('abort', cancel, { once: true });
   });
 }
 

@@ -15,15 +15,20 @@ before(async () => {
 });
 after(() => bench?.dispose());
 
-test('a launcher is ready when its sidecar is, which then changes the domain that runs, and hears of its end', async (t) => {
-  const pod = await bench.startPod({ args: [...launcherArgs, '--hook-sidecars', '1'] });
-  const agent = await bench.startAgent(pod);
-  // The pod's own /run: seen once its first process has mounted it.
+/** The pod's own /run: seen once its first process has mounted it. */
+async function runOf(pod: Awaited<ReturnType<LauncherBench['startPod']>>): Promise<string> {
   let run = '';
   await eventually(() => {
     run = `/proc/${pod.pids('virt-launcher.mjs')[0]}/root/run`;
     assert.ok(existsSync(`${run}/kubevirt/sockets`), pod.log());
   });
+  return run;
+}
+
+test('a launcher is ready when its sidecar is, which then changes the domain that runs, and hears of its end', async (t) => {
+  const pod = await bench.startPod({ args: [...launcherArgs, '--hook-sidecars', '1'] });
+  const agent = await bench.startAgent(pod);
+  const run = await runOf(pod);
   assert.equal(existsSync(pod.commandSocket), false);
   let ended = 0;
   const sidecar = await startHookSidecar(`${run}/kubevirt-hooks/mine`, {
@@ -44,4 +49,27 @@ test('a launcher is ready when its sidecar is, which then changes the domain tha
   assert.match(domain, /org\.example\.mine/);
   await cmd.call(cmd.client.killVirtualMachine, vmiRequest(vmi));
   await eventually(() => assert.equal(ended, 1));
+});
+
+test('a sidecar that hangs when the guest has ended keeps nobody from learning of it', async (t) => {
+  const pod = await bench.startPod({ args: [...launcherArgs, '--hook-sidecars', '1'] });
+  const agent = await bench.startAgent(pod);
+  const run = await runOf(pod);
+  const sidecar = await startHookSidecar(`${run}/kubevirt-hooks/mine`, {
+    name: 'mine',
+    points: [['Shutdown', 0]],
+    hangs: true,
+  });
+  t.after(() => sidecar.forceShutdown());
+  const cmd = await bench.callerOf(pod);
+  const vmi = launcherVmi();
+  await cmd.sync(vmi);
+  await agent.waitFor(hasStatus('Running'), 5000);
+  await cmd.call(cmd.client.killVirtualMachine, vmiRequest(vmi));
+  await agent.waitFor(hasStatus('Shutoff'), 5000);
+  await cmd.call(cmd.client.deleteVirtualMachine, vmiRequest(vmi)).catch(() => undefined);
+  const beganMs = performance.now();
+  pod.terminate();
+  assert.equal(await pod.exited, 0, pod.log());
+  assert.ok(performance.now() - beganMs < 20_000, pod.log());
 });

@@ -162,8 +162,22 @@ test('the end of the guest is told to all that want it, whatever one of them say
   await pod.add('c', { name: 'c', versions: ['v1alpha2'], points: shutdown, onShutdown: () => told.push('c') });
   const sidecars = pod.sidecars(3);
   await sidecars.collect();
-  await sidecars.shutdown();
+  await sidecars.shutdown(new AbortController().signal);
   assert.deepEqual(told, ['a', 'b']);
+});
+
+test('a sidecar that hangs at the end of the guest is left when the launcher has to go, and so are those after it', async (t) => {
+  const pod = new Pod(t);
+  const [told, ending]: [string[], AbortController] = [[], new AbortController()];
+  const shutdown: HookPointWish[] = [['Shutdown', 0]];
+  await pod.add('a', { name: 'a', points: shutdown, hangs: true, onShutdown: () => ending.abort(new Error('late')) });
+  await pod.add('b', { name: 'b', points: shutdown, onShutdown: () => told.push('b') });
+  const sidecars = pod.sidecars(2);
+  await sidecars.collect();
+  const beganMs = performance.now();
+  await sidecars.shutdown(ending.signal);
+  assert.ok(performance.now() - beganMs < 30_000);
+  assert.deepEqual(told, []);
 });
 
 test('a VMI that wants sidecars in a pod without any is refused', async (t) => {
