@@ -100,7 +100,7 @@ export class Place {
   /** With all that runs there; the machine this test was started on stays. */
   async stop(): Promise<void> {
     const child = this.#child;
-    if (!child || child.exitCode !== null) return;
+    if (!child || child.exitCode !== null || child.signalCode !== null) return;
     const ended = once(child, 'exit');
     child.stdin?.end();
     await ended;
