@@ -133,7 +133,16 @@ function referenceProblem({ spec }: VirtualMachineInstance): string | undefined 
   if (lost) return `disk ${lost.name}: spec.volumes has no volume of this name`;
   const networks = new Set((spec.networks ?? []).map(({ name }) => name));
   const loose = (spec.domain.devices?.interfaces ?? []).find(({ name }) => !networks.has(name));
-  return loose ? `interface ${loose.name}: spec.networks has no network of this name` : undefined;
+  return loose ? `interface ${loose.name}: spec.networks has no network of this name` : claimProblem(spec);
+}
+
+/** A request is one of a claim: alone it would be left out of the pod. */
+function claimProblem({ domain, networks }: VirtualMachineInstance['spec']): string | undefined {
+  const { gpus, hostDevices } = domain.devices ?? {};
+  const ofNetworks = (networks ?? []).map(({ name, resourceClaim }) => ({ ...resourceClaim, name }));
+  const all = [...(gpus ?? []), ...(hostDevices ?? []), ...ofNetworks];
+  const lost = all.find(({ claimName, requestName }) => requestName && !claimName);
+  return lost && `${lost.name}: requestName ${lost.requestName} is of a claim: give its claimName, too`;
 }
 
 function memoryProblem({ spec }: VirtualMachineInstance): string | undefined {

@@ -91,3 +91,17 @@ test('whatever the spec is: either its problem is named, or it is admitted and r
   });
   fc.assert(property, { numRuns: 300, maxSkipsPerRun: 1_000 });
 });
+
+test('a request without the claim that it is of is refused: it would be left out of the pod', () => {
+  const devices = { interfaces: [{ name: 'nic', masquerade: {} }] };
+  const withDevices = (more: object, networks: object[] = [{ name: 'nic', pod: {} }]) =>
+    vmiProblem({
+      ...buildVmi(),
+      spec: { domain: { memory: { guest: '64Mi' }, devices: { ...devices, ...more } }, networks },
+    } as unknown as VirtualMachineInstance);
+  const lost = 'requestName r is of a claim: give its claimName, too';
+  assert.equal(withDevices({ gpus: [{ name: 'g', deviceName: 'd', requestName: 'r' }] }), `g: ${lost}`);
+  assert.equal(withDevices({ hostDevices: [{ name: 'h', requestName: 'r' }] }), `h: ${lost}`);
+  assert.equal(withDevices({}, [{ name: 'nic', resourceClaim: { requestName: 'r' } }]), `nic: ${lost}`);
+  assert.equal(withDevices({ gpus: [{ name: 'g', claimName: 'c', requestName: 'r' }] }), undefined);
+});
