@@ -34,6 +34,8 @@ export interface GuestSocketAddress {
   readonly directory: string;
   /** `virt-serial0`, `virt-vnc`, `virt-usbredir-<slot>`, or the channel's socket */
   readonly name: string;
+  /** The guest's end leaves the other half open, as `net.connect` has it. */
+  readonly allowHalfOpen?: boolean;
 }
 
 /**
@@ -101,10 +103,14 @@ export function oneElement(directory: string): string {
   throw new GuestSocketError('NOT_FOUND', 'the UID of the VirtualMachineInstance is no UID');
 }
 
-function connected({ path }: OpenedSocket, { name }: GuestSocketAddress, signal: AbortSignal): Promise<Socket> {
+function connected(
+  { path }: OpenedSocket,
+  { name, allowHalfOpen = false }: GuestSocketAddress,
+  signal: AbortSignal,
+): Promise<Socket> {
   return new Promise((resolve, reject) => {
     signal.throwIfAborted();
-    const socket = connect(path.socketAddress);
+    const socket = connect({ path: path.socketAddress, allowHalfOpen });
     // Its user learns of it by `close`; an error without a listener would end the process.
     socket.on('error', () => undefined);
     const onAbort = () => {

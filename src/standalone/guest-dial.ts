@@ -27,7 +27,10 @@ export class GuestDial {
     this.#processOf = processOf;
   }
 
-  /** Rejects when nothing answers in time, with words for the user, or when the caller has gone. */
+  /**
+   * Rejects when nothing answers in time, with words for the user, or when the caller has gone. A guest that says no more may still listen: who is given the
+   * connection ends its other half.
+   */
   async dial(target: GuestTarget, caller: Duplex): Promise<Socket> {
     const { reach, port } = target;
     return reach.kind === 'address' ? dialAddress(reach.address, port, caller) : this.#byLauncher(reach, port, caller);
@@ -57,12 +60,13 @@ export class GuestDial {
     const init = await this.#processOf(nodeName, podUid);
     if (!init) throw new Error('the launcher of the guest does not run on this machine');
     const launcher = { pid: init.pid, startTime: init.startTicks, uid: 0 };
-    return connectGuestSocket({ launcher, directory: vmiUid, name: guestPortsSocket }, signal, '/proc');
+    const address = { launcher, directory: vmiUid, name: guestPortsSocket, allowHalfOpen: true };
+    return connectGuestSocket(address, signal, '/proc');
   }
 }
 
 function dialAddress(address: string, port: number, caller: Duplex): Promise<Socket> {
-  const guest = connect({ host: address, port, noDelay: true, keepAlive: true });
+  const guest = connect({ host: address, port, noDelay: true, keepAlive: true, allowHalfOpen: true });
   return new Promise((resolve, reject) => {
     const end = (why: string) => {
       guest.destroy();
