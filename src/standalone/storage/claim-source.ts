@@ -53,7 +53,7 @@ async function ofClaim({ metadata }: PersistentVolumeClaim, name: string, deps: 
   if (found.status?.phase !== 'Bound') return waits(`claim ${name}, which is to be copied, is ${found.status?.phase}`);
   const bound = boundHandle(found, deps.caches.volumes.get(found.spec.volumeName ?? ''));
   if ('problem' in bound) return waits(`claim ${name}, which is to be copied, ${bound.problem}`);
-  const held = await heldProblem(found, deps);
+  const held = await heldProblem(found, 'claim', deps);
   if (held) return { kind: 'waits', why: held.why, isInUse: held.isInUse };
   return { kind: 'ready', from: { volume: bound.handle }, of: found };
 }

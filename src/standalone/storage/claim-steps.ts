@@ -69,7 +69,7 @@ async function provision(_step: object, context: Context): Promise<Outcome> {
     }
     await deps.files.create(handleOf(claim), { sizeBytes, isBlock }, from?.from, {
       signal,
-      requireUnused: async () => from?.of && requireUnused(from.of, deps, signal),
+      requireUnused: async () => from?.of && requireUnused(from.of, 'claim', deps, signal),
     });
     await deps.client.create(volumes, volumeFor(context, sizeBytes), { signal });
   } catch (error) {

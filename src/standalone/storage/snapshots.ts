@@ -12,7 +12,7 @@ import { errorMessage, rfc3339 } from '../../base/index.ts';
 import { getIfThere, isKubeError, writeIfThere } from '../../kube/index.ts';
 import { decideBy, type Executors, type Observed, type Outcome, ruleTable } from '../../reconcile/index.ts';
 import { annotations, boundHandle, driver, finalizers } from './driver.ts';
-import { heldProblem, requireUnused } from './in-use.ts';
+import { copierOf, heldProblem, requireUnused } from './in-use.ts';
 import {
   addFinalizer,
   changed,
@@ -77,7 +77,8 @@ export async function observeSnapshot(key: string, deps: StorageDeps): Promise<S
     snapshotClass: className ? classes.get(className) : classes.list().find(isDefault),
     content: caches.contents.get(contentName ?? contentNameOf(metadata?.uid)),
     users: claim ? caches.usersOf(keyOf(claim)) : [],
-    heldProblem: claim && !status?.readyToUse ? (await heldProblem(claim, deps))?.why : undefined,
+    heldProblem:
+      snapshot && claim && !status?.readyToUse ? (await heldProblem(claim, copierOf(snapshot), deps))?.why : undefined,
   };
 }
 
@@ -270,7 +271,7 @@ async function take(_step: object, context: Context): Promise<Outcome> {
     if (sourceVolumeMode === 'Block') await deps.loops.flush(deps.files.image(volumeHandle));
     const restoreSize = await deps.files.snapshot(volumeHandle, handle, {
       signal,
-      requireUnused: async () => claim && requireUnused(claim, deps, signal),
+      requireUnused: async () => claim && requireUnused(claim, copierOf(snapshot), deps, signal),
     });
     const { namespace, name, uid } = snapshot.metadata;
     const made: VolumeSnapshotContent = {
