@@ -413,3 +413,36 @@ export interface ControllerExplainError extends ControllerDocument<'Error'> {
   readonly code: ExplainError['code'];
   readonly message: string;
 }
+
+export interface WaitingStory {
+  /** Name of the rule that matched. */
+  readonly rule: string;
+  /** What it waits for, or why it waits for nothing; a sentence. */
+  readonly waitsFor: string;
+  /** What a person does about it. */
+  readonly todo: readonly string[];
+}
+
+/** What is known of a VM of the standalone node that no agent knows: answer of `virt-node explain NAME`, and of the page's `/api/waiting/…`. */
+export interface WaitingReport extends WaitingStory {
+  readonly kind: 'Waiting';
+  readonly at: string;
+  readonly namespace: string;
+  readonly name: string;
+  /** As they are in the API; absent: there is none. */
+  readonly vmStatus?: string;
+  readonly vmiPhase?: string;
+  readonly pod?: { readonly name: string; readonly phase: string };
+  /** What virt-controller decided last. */
+  readonly decided?: readonly WaitingDecision[];
+  /** Warnings, the newest last. */
+  readonly warnings: readonly { readonly at: string; readonly reason: string; readonly message: string }[];
+}
+
+export interface WaitingDecision {
+  readonly about: string;
+  readonly rule: string;
+  readonly why: string;
+  readonly next: string;
+  readonly problem?: string;
+}

@@ -213,6 +213,12 @@ function addWhy(app: Express, { backend }: WebAppDeps): void {
     if (!figures) throw new Rejection(404, 'who serves this page has no figures');
     await answerExplained(response, (signal) => figures(namespace, name, signal));
   });
+  app.get('/api/waiting/:namespace/:name', async (request, response) => {
+    const waiting = backend.waiting?.bind(backend);
+    const { namespace, name } = request.params;
+    if (!waiting) throw new Rejection(404, 'who serves this page knows of no VM that is on no node');
+    await answerExplained(response, (signal) => waiting(namespace, name, signal), 'the API');
+  });
   const ofNode = ['/api/nodes/:node/why', '/api/nodes/:node/state'];
   app.get(ofNode, async (request: Request<Record<string, string>>, response) => {
     const { node = '' } = request.params;
@@ -226,13 +232,14 @@ function addWhy(app: Express, { backend }: WebAppDeps): void {
 async function answerExplained(
   response: Response,
   ask: (signal: AbortSignal) => Promise<ExplainAnswer>,
+  who = 'the agent',
 ): Promise<void> {
   const { signal, done } = whileAsked(response);
   try {
     const { httpStatus, body } = await ask(signal);
     response.status(httpStatus).json(body);
   } catch (cause) {
-    throw new Rejection(502, `the agent cannot be asked: ${errorMessage(cause)}`, { cause });
+    throw new Rejection(502, `${who} cannot be asked: ${errorMessage(cause)}`, { cause });
   } finally {
     done();
   }

@@ -26,6 +26,9 @@ export function describeList(
 /** Of one node: where there are several, each has a card that says it. */
 function noticeOf([only, ...others]: readonly NodeRow[]): string | undefined {
   if (!only || others.length > 0 || only.agent === 'ready') return undefined;
+  // What else it has not read yet comes by itself, and is no reason to worry.
+  if (only.reason?.startsWith('AgentStarting'))
+    return `the agent of ${only.name} is starting: machines that run go on, and new ones start when it is ready`;
   const state = only.agent === 'away' ? 'does not answer' : `is not ready${only.reason ? ` (${only.reason})` : ''}`;
   return `the agent of ${only.name} ${state}: machines that run go on, and cannot be started or reached until it is back`;
 }

@@ -24,3 +24,4 @@ export type {
 export type { ImageRow, NodeRow, VmRow } from './rows.ts';
 export { WebServer, type WebServerOptions } from './server.ts';
 export { vmRow } from './vm-row.ts';
+export { waitingState } from './waiting-state.ts';

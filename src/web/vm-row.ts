@@ -23,7 +23,7 @@ export function vmRow(
   const object: KubeObject | undefined = vm ?? vmi;
   if (!object) return undefined;
   const { namespace = '', name, creationTimestamp = '' } = object.metadata;
-  const conditions: unknown[] = [vmi?.status?.conditions, vm?.status?.conditions].find(Array.isArray) ?? [];
+  const conditions = conditionsOf(vm, vmi);
   const phase = vmi?.status?.phase || 'Pending';
   const strategy = vm?.spec?.runStrategy ?? (vm?.spec?.running === true ? 'Always' : 'Halted');
   const move = vmi && moveRow(migrations, vmi);
@@ -32,7 +32,7 @@ export function vmRow(
     namespace,
     name,
     status: vm ? (vm.status?.printableStatus ?? (vmi ? phase : 'Stopped')) : phase,
-    conditions: conditions.filter(isCondition),
+    conditions,
     createdAt: creationTimestamp,
     ...(vm && { runStrategy: strategy }),
     ...(vmi && { vmi: instanceOf(vmi, phase) }),
@@ -41,6 +41,17 @@ export function vmRow(
     ...typesOf(vm),
     ...sizeOf((vmi ?? vm?.spec?.template)?.spec, typesOf(vm).instancetype === undefined),
   };
+}
+
+/** The instance's say more of what both have; that it has to be restarted only the VM says. */
+function conditionsOf(vm: VirtualMachine | undefined, vmi: VirtualMachineInstance | undefined): readonly Condition[] {
+  const listOf = (object: VirtualMachine | VirtualMachineInstance | undefined) => {
+    const found: unknown = object?.status?.conditions;
+    return Array.isArray(found) ? found.filter(isCondition) : undefined;
+  };
+  const [own, others] = [listOf(vmi), listOf(vm) ?? []];
+  if (!own) return others;
+  return [...own, ...others.filter(({ type }) => type === 'RestartRequired')];
 }
 
 function ownerOf({ metadata: { ownerReferences } }: KubeObject): VmRow['owner'] {

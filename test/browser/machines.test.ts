@@ -102,6 +102,34 @@ describe('the page in a browser: machines are made, changed, copied and deleted'
     await button('Save').click();
     await said(`${name} is saved.`);
     assert.equal(await site.node.kubectl('get', 'vm', name, '-o', 'jsonpath={..domain.cpu.cores}'), '2');
+    await go('');
+    await rowOf(watched.page, name)
+      .getByText(/^Restart required: a non-live-updatable field/)
+      .waitFor();
+  });
+
+  test('a VM that no agent knows: what it waits for, and what to do; instance types with what they give', async () => {
+    const template = { spec: { domain: { memory: { guest: '64Mi' }, devices: {} } } };
+    const volumes = [{ name: 'data', persistentVolumeClaim: { claimName: 'nowhere' } }];
+    await site.node.apply({
+      apiVersion: 'kubevirt.io/v1',
+      kind: 'VirtualMachine',
+      metadata: { name: 'waits' },
+      spec: { runStrategy: 'Always', template: { spec: { ...template.spec, volumes } } },
+    });
+    await go('vm/default/waits/why');
+    await watched.page.getByText('the PersistentVolumeClaim nowhere, which does not exist').waitFor();
+    await watched.page.getByText('create what is missing').waitFor();
+    await watched.picture('2-waits');
+    await site.node.apply({
+      apiVersion: 'instancetype.kubevirt.io/v1beta1',
+      kind: 'VirtualMachineClusterInstancetype',
+      metadata: { name: 'small' },
+      spec: { cpu: { guest: 2 }, memory: { guest: '512Mi' } },
+    });
+    await go('types');
+    await watched.page.getByRole('row', { name: 'small all 2 CPUs, 512Mi of memory none' }).waitFor();
+    await site.node.kubectl('delete', 'vm', 'waits');
   });
 
   test('texts are pasted into console and screen; the picture is saved', async () => {
@@ -157,6 +185,8 @@ describe('the page in a browser: machines are made, changed, copied and deleted'
         list: '',
         new: 'new',
         images: 'images',
+        types: 'types',
+        agent: 'agent',
         overview: vm,
         console: `${vm}/console`,
         screen: `${vm}/screen`,
@@ -165,6 +195,7 @@ describe('the page in a browser: machines are made, changed, copied and deleted'
         events: `${vm}/events`,
         logs: `${vm}/logs`,
         yaml: `${vm}/yaml`,
+        why: `${vm}/why`,
       };
       for (const [view, hash] of Object.entries(views)) {
         await page.page.goto(new URL(`/#/${hash}`, page.page.url()).href);

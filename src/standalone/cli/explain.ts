@@ -9,20 +9,22 @@ import {
   type ExplainLabels,
   type ExplainList,
   type ExplainReport,
+  type WaitingReport,
 } from '../../api/index.ts';
 import { errorMessage, plainText } from '../../base/index.ts';
 import { KubeError } from '../../kube/index.ts';
 import { foreignSocket, getExplanation, knownAgents } from '../agent-api/index.ts';
 import { NodeError } from '../errors.ts';
 import { type NodePaths, nodePaths } from '../paths.ts';
+import { readWaiting } from '../waiting/index.ts';
 import { documentText } from './answer-format.ts';
 import { controllerStory, controllerTable, explainStory, explainTable, table } from './explain-text.ts';
-import { explainWaiting, type WaitingReport, waitingLines } from './explain-waiting.ts';
-import { connectToNode } from './find-vmi.ts';
+import { connectToNode, notFound } from './find-vmi.ts';
 import { type Paint, plain } from './style.ts';
 import { timelineRows } from './timeline.ts';
 import { readTimelineFacts } from './timeline-facts.ts';
 import { type TimelineReport, timelineLines } from './timeline-text.ts';
+import { waitingLines } from './waiting-text.ts';
 
 export interface ExplainQuestion {
   /** Of an agent: `<kubevirt-private-dir>/virt-handler.sock`. */
@@ -79,8 +81,8 @@ interface ExplainValues {
 export function explainQuestion(given: ExplainValues): ExplainQuestion {
   const { output, namespace, labels } = given;
   // With --labels it is a part of keys of labels, which have slashes, too.
-  const target: ReturnType<typeof explainTarget> = labels ? { name: given.name } : explainTarget(given.name);
-  if (given.timeline) refuseOtherThanVm({ ...given, ...target });
+  const named: ReturnType<typeof explainTarget> = labels ? { name: given.name } : explainTarget(given.name);
+  const target: typeof named = given.timeline ? vmOfTimeline(named, given) : named;
   const stateDir = given['state-dir'];
   const { agentSocket, controllerSocket } = nodePaths(stateDir);
   const socket = given.socket ?? (target.kind ? controllerSocket : agentSocket);
@@ -89,14 +91,12 @@ export function explainQuestion(given: ExplainValues): ExplainQuestion {
   return { output, namespace, ...target, ...(labels && { labels }), ...timeline, socket, ...ofNodes };
 }
 
-/** What a timeline is made of is on this machine, and is about one VM. */
-function refuseOtherThanVm({
-  name,
-  kind,
-  labels,
-  socket,
-}: Pick<ExplainValues, 'name' | 'labels' | 'socket'> & { kind?: string }) {
-  if (name !== undefined && name !== '' && kind === undefined && !labels && socket === undefined) return;
+/** What a timeline is made of is on this machine, and is about one VM: `NAME`, `vm/NAME` and `vmi/NAME` are the same one. */
+function vmOfTimeline(
+  { name, kind = 'vmi' }: ReturnType<typeof explainTarget>,
+  { labels, socket }: Pick<ExplainValues, 'labels' | 'socket'>,
+): { readonly name: string } {
+  if (name && (kind === 'vm' || kind === 'vmi') && !labels && socket === undefined) return { name };
   throw new NodeError(
     'USAGE',
     '--timeline is of one VM of this node: give its NAME, and neither --labels nor --socket',
@@ -176,7 +176,15 @@ async function startedAgain(question: ExplainQuestion, answers: readonly Told[],
 /** Of one VM, asked about on a node of this machine. */
 async function waitingFor({ namespace, name, stateDir, labels }: ExplainQuestion, now: Date) {
   if (stateDir === undefined || name === undefined || labels) return undefined;
-  return explainWaiting(nodePaths(stateDir), { namespace, name }, now);
+  const paths = nodePaths(stateDir);
+  const client = await connectToNode(paths);
+  try {
+    const waiting = await readWaiting(client, paths, { namespace, name }, now);
+    if (!waiting) throw await notFound(client, namespace, name);
+    return waiting;
+  } finally {
+    client.close();
+  }
 }
 
 /** A VM that has moved is known to both nodes. */

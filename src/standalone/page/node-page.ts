@@ -6,6 +6,7 @@ import { AgentProxy, agentOf, getExplanation, knownAgents } from '../agent-api/i
 import { NodeError } from '../errors.ts';
 import { readIfThere, writeFileAtomic } from '../files.ts';
 import type { NodePaths } from '../paths.ts';
+import { readWaiting } from '../waiting/index.ts';
 import { beginMove, cancelMove } from './moves.ts';
 import { cordonNode, emptyNode } from './node-actions.ts';
 import { KubeVmFeed } from './vm-feed.ts';
@@ -98,6 +99,12 @@ export class NodePage implements Component {
       },
       api: new AgentProxy({ find: agentOf(paths), log }),
       why: async (target, signal) => explained(await this.#agentFor(target), target, signal),
+      waiting: async (namespace, name) => {
+        const report = await readWaiting(client, paths, { namespace, name }, new Date());
+        return report
+          ? { httpStatus: 200, body: report }
+          : { httpStatus: 404, body: { message: 'there is no such VM' } };
+      },
       figures: async (namespace, name, signal) => {
         const target = `/figures/${namespace}/${name}`;
         return explained(await this.#agentFor(target), target, signal);

@@ -7,6 +7,7 @@ const shortcuts: readonly (readonly [keys: readonly string[], does: string])[] =
   [['?'], 'this list'],
   [['g', 'l'], 'all virtual machines'],
   [['g', 'i'], 'images'],
+  [['g', 't'], 'instance types'],
   [['g', 'a'], 'the agent'],
   [['/'], 'find in the list'],
   [['n'], 'a new virtual machine'],

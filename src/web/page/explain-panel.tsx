@@ -1,26 +1,59 @@
 import { useLayoutEffect } from 'preact/hooks';
-import type { ExplainReport } from '../../api/index.ts';
+import type { ExplainReport, WaitingReport } from '../../api/index.ts';
 import { migrationText } from '../migration-text.ts';
 import { nextTryText } from '../next-try.ts';
 import type { VmRow } from '../rows.ts';
+import { waitingState } from '../waiting-state.ts';
 import { Card, type Fact, Facts } from './elements.tsx';
 import { type ExplainDeed, type ExplainMoment, isText, momentsOf } from './explain-model.ts';
 import { useOwned } from './owned.ts';
 import { Poll, Polled } from './polled.tsx';
 import { notesOf, noteText } from './row-model.ts';
-import { CallError, explanationOf, type Vm } from './server-calls.ts';
+import { CallError, explanationOf, type Vm, waitingOf } from './server-calls.ts';
 import { ago, capitalised, messageOf } from './words.ts';
+
+/** What is known of a VM; one of the two, or both of one that was here and is to come again. */
+interface Explained {
+  readonly report?: ExplainReport;
+  readonly waiting?: WaitingReport;
+}
+
+/** Of what no agent has, API and virt-controller know why. Rejects with CallError. */
+export async function explained(vm: Vm, signal: AbortSignal): Promise<Explained> {
+  const report = await explanationOf(vm, signal).catch((error: unknown) => {
+    if (isUnknown(error)) return error;
+    throw error;
+  });
+  if (report instanceof CallError) {
+    const waiting = await waitingOf(vm, signal);
+    if (waiting) return { waiting };
+    throw report;
+  }
+  const isOver = report.goneAt !== undefined && !report.decisions.at(-1)?.seen.vmi.moved;
+  // What was decided is shown, whatever else cannot be had.
+  const waiting = isOver ? await waitingOf(vm, signal).catch(() => undefined) : undefined;
+  return { report, ...(waiting && { waiting }) };
+}
+
+function isUnknown(error: unknown): error is CallError {
+  return error instanceof CallError && error.httpStatus === 404;
+}
 
 /** What the agent decided about a VM, newest first, and what it waits for. */
 export function ExplainPanel({ vm, row }: { readonly vm: Vm; readonly row: VmRow | undefined }) {
-  const poll = useOwned(() => new Poll((signal) => explanationOf(vm, signal)));
+  const poll = useOwned(() => new Poll((signal) => explained(vm, signal)));
   // A change of the row is most often one of the agent's decisions, too.
   useLayoutEffect(() => void poll.now(), [poll, row]);
   return (
     <div class="why">
       {row && <Notes row={row} />}
       <Polled poll={poll} failureText={failureText}>
-        {(report) => <Report report={report} />}
+        {({ report, waiting }) => (
+          <>
+            {waiting && <WaitingCard report={waiting} />}
+            {report && <Report report={report} />}
+          </>
+        )}
       </Polled>
     </div>
   );
@@ -42,10 +75,39 @@ export function Notes({ row }: { readonly row: VmRow }) {
 }
 
 function failureText(error: unknown): string {
-  if (error instanceof CallError && error.httpStatus === 404) {
+  if (isUnknown(error)) {
     return 'The agent has decided nothing about this virtual machine: it has not run here since the agent started.';
   }
   return `The decisions cannot be shown: ${messageOf(error)}`;
+}
+
+/** As `virt-node explain` tells it. */
+export function WaitingCard({ report }: { readonly report: WaitingReport }) {
+  const { at, waitsFor, todo, decided = [], warnings } = report;
+  return (
+    <Card title="On no node">
+      <Facts
+        facts={[
+          { term: 'Is', text: waitingState(report) },
+          { term: 'Waits for', text: waitsFor },
+          ...(todo.length > 0 ? [{ term: 'What to do', text: todo.join('; ') }] : []),
+          ...decided.flatMap(({ about, rule, why, next, problem }) => [
+            { term: `Of the ${about}`, text: `${why} (rule ${rule}; next: ${next})` },
+            ...(problem === undefined ? [] : [{ term: `Problem of the ${about}`, text: problem, isBad: true }]),
+          ]),
+        ]}
+      />
+      {warnings.length > 0 && (
+        <ul class="notes">
+          {warnings.map((event) => (
+            <li key={`${event.at} ${event.reason}`}>
+              {event.reason}: {event.message} <span class="when">{ago(event.at, Date.parse(at))}</span>
+            </li>
+          ))}
+        </ul>
+      )}
+    </Card>
+  );
 }
 
 export function Report({ report }: { readonly report: ExplainReport }) {

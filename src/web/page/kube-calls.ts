@@ -109,6 +109,9 @@ export async function namesAt(path: string): Promise<readonly string[]> {
   return (await objectsAt(path)).map(({ metadata }) => metadata.name);
 }
 
+/** Of instance types and preferences. */
+export const instancetypes = '/apis/instancetype.kubevirt.io/v1beta1';
+
 /** All there are at a path. */
 export async function list<T extends KubeObject>(path: string, signal?: AbortSignal): Promise<readonly T[]> {
   const { items = [] }: { readonly items?: readonly T[] } = await (

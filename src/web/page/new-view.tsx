@@ -4,7 +4,7 @@ import type { KubeObject, VirtualMachine } from '../../api/index.ts';
 import { cloneOf } from './clone-model.ts';
 import { CodeEditor, Problem, type TextProblem } from './code-editor.tsx';
 import { Failure, Nothing, Waiting } from './elements.tsx';
-import { createClaim, createVm, getVm, namesAt, objectsAt } from './kube-calls.ts';
+import { createClaim, createVm, getVm, instancetypes, namesAt, objectsAt } from './kube-calls.ts';
 import { useOwned } from './owned.ts';
 import { keyOfRow, type PageState } from './page-state.ts';
 import { type NewRoute, vmHref } from './route.ts';
@@ -47,9 +47,18 @@ export class NewMachine {
   readonly claim = computed(() => claimToMake(this.form.value, this.claimSize.value, this.offers.value.claims));
   #namespace = '';
   #hasClosed = false;
+  #beginAgain: () => Promise<void> = async () => undefined;
 
-  /** Rejects with CallError. */
-  async begin(from: NewRoute['from'], taken: ReadonlySet<string>): Promise<void> {
+  /** What cannot be asked is said, and asked for by `askAgain`. */
+  async begin(from: NewRoute['from'], taken: () => ReadonlySet<string>): Promise<void> {
+    this.#beginAgain = () => this.begin(from, taken);
+    this.problem.value = undefined;
+    await this.#begin(from, taken()).catch((error: unknown) => {
+      this.problem.value = { message: messageOf(error), fields: [] };
+    });
+  }
+
+  async #begin(from: NewRoute['from'], taken: ReadonlySet<string>): Promise<void> {
     const [original, found] = await Promise.all([from && getVm(from), knownImages()]);
     const { images } = found;
     if (this.#hasClosed) return;
@@ -67,7 +76,10 @@ export class NewMachine {
 
   /** What there is to choose from, after a while in which nothing could be asked. */
   async askAgain(): Promise<void> {
-    if (this.state.value === 'asking') return;
+    if (this.state.value === 'asking') {
+      if (this.problem.value) await this.#beginAgain();
+      return;
+    }
     const found = await knownImages();
     if (this.#hasClosed) return;
     const { imagesProblem: _old, ...known } = this.offers.value;
@@ -144,23 +156,22 @@ export class NewMachine {
     const { namespace } = this.form.value;
     if (namespace === this.#namespace || !isLabel(namespace)) return;
     this.#namespace = namespace;
-    const types = '/apis/instancetype.kubevirt.io/v1beta1';
-    const own = `${types}/namespaces/${namespace}`;
+    const own = `${instancetypes}/namespaces/${namespace}`;
     const [namespaces, claims, ...found] = await Promise.all([
       namesAt('/api/v1/namespaces'),
       namesAt(`/api/v1/namespaces/${namespace}/persistentvolumeclaims`),
-      kindsAt(`${types}/virtualmachineclusterinstancetypes`, 'VirtualMachineClusterInstancetype'),
+      kindsAt(`${instancetypes}/virtualmachineclusterinstancetypes`, 'VirtualMachineClusterInstancetype'),
       kindsAt(`${own}/virtualmachineinstancetypes`, 'VirtualMachineInstancetype'),
-      kindsAt(`${types}/virtualmachineclusterpreferences`, 'VirtualMachineClusterPreference'),
+      kindsAt(`${instancetypes}/virtualmachineclusterpreferences`, 'VirtualMachineClusterPreference'),
       kindsAt(`${own}/virtualmachinepreferences`, 'VirtualMachinePreference'),
     ]);
     if (this.#hasClosed || namespace !== this.#namespace) return;
     const [clusterTypes = [], ownTypes = [], clusterPreferences = [], ownPreferences = []] = found;
     const offered = [...clusterTypes, ...ownTypes];
     const sizes = new Map(offered.map(({ value, object }) => [value, instancetypeSize(object)]));
-    const instancetypes = offered.map(({ value }) => value);
+    const names = offered.map(({ value }) => value);
     const preferences = [...clusterPreferences, ...ownPreferences].map(({ value }) => value);
-    this.offers.value = { ...this.offers.value, namespaces, claims, instancetypes, preferences, sizes };
+    this.offers.value = { ...this.offers.value, namespaces, claims, instancetypes: names, preferences, sizes };
   }
 }
 
@@ -198,9 +209,7 @@ interface NewViewProps {
 export function NewView({ state, route }: NewViewProps) {
   const machine = useOwned(() => new NewMachine());
   useLayoutEffect(() => {
-    machine.begin(route.from, new Set(state.rows.value.keys())).catch((error: unknown) => {
-      machine.problem.value = { message: messageOf(error), fields: [] };
-    });
+    void machine.begin(route.from, () => new Set(state.rows.value.keys()));
   }, [machine, route, state]);
   const isCurrent = state.isCurrent.value;
   useLayoutEffect(() => {

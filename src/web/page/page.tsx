@@ -9,6 +9,7 @@ import { keyOfRow, type Link, type PageState } from './page-state.ts';
 import { type PageRoute, titleOf } from './route.ts';
 import { showHelp } from './shortcuts.ts';
 import { ThemeButton } from './theme-button.tsx';
+import { TypesView } from './types-view.tsx';
 import { VmView } from './vm-view.tsx';
 import { capitalised, messageOf } from './words.ts';
 
@@ -70,6 +71,8 @@ function View({ state, route }: PageProps & { readonly route: PageRoute }) {
       return <ListView state={state} />;
     case 'images':
       return <ImagesView state={state} />;
+    case 'types':
+      return <TypesView state={state} />;
     case 'new':
       return <NewView key={route.from ? keyOfRow(route.from) : ''} state={state} route={route} />;
     case 'agent':
@@ -97,6 +100,11 @@ function Head({ state }: PageProps) {
         {state.hasImages.value && (
           <a href="#/images" aria-current={view === 'images' ? 'page' : undefined}>
             Images
+          </a>
+        )}
+        {state.hasApi.value && (
+          <a href="#/types" aria-current={view === 'types' ? 'page' : undefined}>
+            Types
           </a>
         )}
         <a href="#/agent" aria-current={view === 'agent' ? 'page' : undefined}>

@@ -1,5 +1,10 @@
 /** What the page shows, as the part of its address after `#`. */
-export type PageRoute = { readonly view: 'list' } | { readonly view: 'images' } | NewRoute | AgentRoute | VmRoute;
+export type PageRoute =
+  | { readonly view: 'list' }
+  | { readonly view: 'images' | 'types' }
+  | NewRoute
+  | AgentRoute
+  | VmRoute;
 
 export interface AgentRoute {
   readonly view: 'agent';
@@ -53,6 +58,8 @@ export function titleOf(route: PageRoute): string {
       return 'Virtual machines';
     case 'images':
       return 'Images';
+    case 'types':
+      return 'Instance types';
     case 'new':
       return route.from ? `Clone of ${route.from.name}` : 'New virtual machine';
     case 'agent':
@@ -68,7 +75,7 @@ export function parseRoute(hash: string): PageRoute {
   if (first === 'agent' && name === undefined) {
     return { view: 'agent', ...(namespace !== undefined && { node: namespace }) };
   }
-  if (first === 'images' && namespace === undefined) return { view: 'images' };
+  if ((first === 'images' || first === 'types') && namespace === undefined) return { view: first };
   if (first === 'new' && last === undefined && (namespace === undefined) === (name === undefined)) {
     return { view: 'new', ...(namespace !== undefined && name !== undefined && { from: { namespace, name } }) };
   }

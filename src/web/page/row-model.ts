@@ -99,7 +99,11 @@ export function notesOf(row: VmRow): readonly Note[] {
       .filter(({ type }) => type !== 'Ready' || (isUp && !row.vmi?.paused))
       .map(({ type, status, reason, message }) => ({
         title: status === 'True' ? spaced(type) : `not ${spaced(type)}`,
-        text: message || (reason ? spaced(reason) : ''),
+        // Its message says what was changed, and not what it means.
+        text:
+          type === 'RestartRequired' && message
+            ? `restart required: ${message}`
+            : message || (reason ? spaced(reason) : ''),
       }))
       .sort((one, other) => rank(one) - rank(other))
   );

@@ -1,4 +1,4 @@
-import type { AgentState, ExplainList, ExplainReport, GuestFigures } from '../../api/index.ts';
+import type { AgentState, ExplainList, ExplainReport, GuestFigures, WaitingReport } from '../../api/index.ts';
 import type { ImageRow } from '../rows.ts';
 import { type FieldProblem, type Refusal, refusalOf } from './refusal.ts';
 import type { VmAction } from './row-model.ts';
@@ -53,6 +53,16 @@ export async function actOnNode(node: string, action: NodeAction): Promise<numbe
 
 export async function explanationOf({ namespace, name }: Vm, signal: AbortSignal): Promise<ExplainReport> {
   return (await call(`/api/why/${namespace}/${name}`, { signal })).json();
+}
+
+/** Undefined: nobody knows. */
+export async function waitingOf({ namespace, name }: Vm, signal: AbortSignal): Promise<WaitingReport | undefined> {
+  try {
+    return await (await call(`/api/waiting/${namespace}/${name}`, { signal })).json();
+  } catch (error) {
+    if (error instanceof CallError && error.httpStatus === 404) return undefined;
+    throw error;
+  }
 }
 
 /** `node`: whose agent is asked; undefined: the only one, or the first. */

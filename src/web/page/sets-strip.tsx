@@ -1,5 +1,6 @@
 import { useLayoutEffect } from 'preact/hooks';
 import type { KubeObject } from '../../api/index.ts';
+import type { VmRow } from '../rows.ts';
 import { Badge } from './elements.tsx';
 import { list, replace } from './kube-calls.ts';
 import { useOwned } from './owned.ts';
@@ -20,14 +21,22 @@ export function SetsStrip({ state }: { readonly state: PageState }) {
 
 function Asked({ state }: { readonly state: PageState }) {
   const poll = useOwned(() => new Poll(allSets));
-  const rows = state.rows.value;
-  useLayoutEffect(() => void poll.now(), [poll, rows]);
+  const members = membersOf([...state.rows.value.values()]);
+  useLayoutEffect(() => void poll.now(), [poll, members]);
   const answer = poll.answer.value;
   if (answer.kind === 'none') return null;
   // Of what is away a banner tells, too; of what is refused nobody else does.
   if (answer.kind === 'failed')
     return <p class="note is-bad">Pools and replica sets cannot be shown: {messageOf(answer.error)}</p>;
   return <Sets state={state} sets={answer.value} onScaled={() => void poll.again()} />;
+}
+
+/** How the machines of sets are, as a text to compare: a change of any other machine is none of a set. */
+export function membersOf(rows: readonly VmRow[]): string {
+  const members = rows.filter(({ owner }) => owner !== undefined);
+  return members
+    .map(({ namespace, name, owner, status }) => [namespace, name, owner?.name, status].join('/'))
+    .join(' ');
 }
 
 async function allSets(signal: AbortSignal): Promise<readonly MachineSet[]> {

@@ -1,7 +1,7 @@
 import type { PageState } from './page-state.ts';
 import { parseRoute, type VmTab, vmHref } from './route.ts';
 
-const goes: Readonly<Record<string, string>> = { l: '#/', i: '#/images', a: '#/agent' };
+const goes: Readonly<Record<string, string>> = { l: '#/', i: '#/images', t: '#/types', a: '#/agent' };
 const tabs: Readonly<Record<string, VmTab>> = {
   ...{ o: 'overview', c: 'console', s: 'screen', w: 'why' },
   ...{ d: 'devices', p: 'snapshots', e: 'events', l: 'logs', y: 'yaml' },

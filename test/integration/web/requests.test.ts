@@ -63,13 +63,15 @@ test('decisions and the state are what the agent answers; an agent that is away 
   for (const target of ['/why', '/why/default/demo', '/state']) {
     assert.deepEqual(await (await ask('GET', `/api${target}`)).json(), { target });
   }
+  assert.deepEqual(await (await ask('GET', '/api/waiting/default/demo')).json(), { waiting: 'default/demo' });
   site.backend.agentProblem = new Error('it does not run');
-  const answer = await ask('GET', '/api/why');
+  const [answer, waiting] = [await ask('GET', '/api/why'), await ask('GET', '/api/waiting/default/demo')];
   site.backend.agentProblem = undefined;
   assert.deepEqual(
     [answer.status, await answer.json()],
     [502, { message: 'the agent cannot be asked: it does not run' }],
   );
+  assert.deepEqual(await waiting.json(), { message: 'the API cannot be asked: it does not run' });
 });
 
 test('each node’s agent tells for itself; a node that is none has none', async () => {

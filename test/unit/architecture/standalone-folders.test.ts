@@ -9,11 +9,12 @@ checkFolderRules({
     'pod-network': [],
     'pod-runner': ['disk-images', 'storage'],
     storage: [],
-    page: ['agent-api'],
+    page: ['agent-api', 'waiting'],
     services: ['pod-network'],
     spdy: [],
+    waiting: ['agent-api'],
     supervisor: ['agent-api', 'data-volumes', 'page', 'pod-network', 'pod-runner', 'services', 'spdy', 'storage'],
-    cli: ['agent-api', 'disk-images', 'page', 'pod-network', 'pod-runner', 'supervisor'],
+    cli: ['agent-api', 'disk-images', 'page', 'pod-network', 'pod-runner', 'supervisor', 'waiting'],
   },
   /** Errors, files and directories of the node, its key for guests and their ports, processes and their ports. */
   shared: [

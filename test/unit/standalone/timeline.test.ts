@@ -208,9 +208,11 @@ suite('what a timeline reads', () => {
 });
 
 test('--timeline is of one VM of this machine; of anything else it is refused in words', () => {
-  const asked = parseCommand(['explain', 'demo', '--timeline', '--state-dir', '/s']);
-  assert.ok(asked.command === 'explain' && asked.timeline === true && asked.name === 'demo');
-  for (const words of [[], ['vmi/demo'], ['demo', '--labels'], ['demo', '--socket', '/x']]) {
+  for (const name of ['demo', 'vm/demo', 'vmi/demo']) {
+    const asked = parseCommand(['explain', name, '--timeline', '--state-dir', '/s']);
+    assert.ok(asked.command === 'explain' && asked.timeline === true && asked.name === 'demo', name);
+  }
+  for (const words of [[], ['vm/'], ['node/demo'], ['vmim/demo'], ['demo', '--labels'], ['demo', '--socket', '/x']]) {
     assert.throws(() => parseCommand(['explain', ...words, '--timeline']), {
       code: 'USAGE',
       message: /one VM of this node/,

@@ -13,6 +13,19 @@ test('an object with anything in place of its conditions, interfaces and spec is
   assert.equal(vmRow(undefined, holes as unknown as VirtualMachineInstance)?.status, 'Pending');
 });
 
+test('that a VM which runs has to be restarted is one of its conditions; what both say is the instance’s', () => {
+  const condition = (type: string, message: string) => ({ type, status: 'True', message });
+  const vm = {
+    metadata: { name: 'vm' },
+    status: { conditions: [condition('Ready', 'of the VM'), condition('RestartRequired', 'cores')] },
+  } as unknown as VirtualMachine;
+  const vmi = { metadata: { name: 'vm' }, status: { conditions: [condition('Ready', 'of the instance')] } };
+  const messages = (...objects: Parameters<typeof vmRow>) =>
+    vmRow(...objects)?.conditions.map(({ message }) => message);
+  assert.deepEqual(messages(vm, vmi as unknown as VirtualMachineInstance), ['of the instance', 'cores']);
+  assert.deepEqual(messages(vm, undefined), ['of the VM', 'cores']);
+});
+
 test('what is no text where the page shows one is left out', () => {
   const fine = { type: 'Ready', status: 'False', reason: 'GuestNotRunning', lastTransitionTime: null };
   const conditions = [null, 'Ready', { type: 'Ready' }, { ...fine, message: { en: 'no' } }, fine];

@@ -175,9 +175,10 @@ test('each address of the page is read as it was written; what is none is the li
   const vm = { namespace: 'default', name: 'a.b' };
   for (const tab of vmTabs) assert.deepEqual(parseRoute(vmHref(vm, tab)), { view: 'vm', tab, ...vm });
   assert.deepEqual(parseRoute('#/images'), { view: 'images' });
+  assert.deepEqual(parseRoute('#/types'), { view: 'types' });
   assert.deepEqual(parseRoute('#/new'), { view: 'new' });
   assert.deepEqual(parseRoute('#/new/default/a'), { view: 'new', from: { namespace: 'default', name: 'a' } });
-  for (const hash of ['#/new/default', '#/images/x', '#/vm/default/a/none'])
+  for (const hash of ['#/new/default', '#/images/x', '#/types/x', '#/vm/default/a/none'])
     assert.deepEqual(parseRoute(hash), { view: 'list' });
 });
 

@@ -125,6 +125,8 @@ test('conditions that are not fine are notes; the message says more than the nam
     'Restart required',
     'Guest VM is not reported as running',
   ]);
+  const conditions = [{ type: 'RestartRequired', status: 'True' as const, message: 'a field was changed' }];
+  assert.deepEqual(notesOf({ ...row, conditions }).map(noteText), ['Restart required: a field was changed']);
 });
 
 test('a stopped VM and a paused one are not ready, and that is no news', () => {

@@ -11,56 +11,28 @@ import {
   resources,
   type VirtualMachine,
   type VirtualMachineInstance,
+  type WaitingDecision,
+  type WaitingReport,
 } from '../../api/index.ts';
 import { isRecord } from '../../base/index.ts';
 import { getIfThere, isKubeError, type KubeClient } from '../../kube/index.ts';
-import { durationText, nextTryText } from '../../web/index.ts';
+import { nextTryText } from '../../web/index.ts';
 import { getExplanation } from '../agent-api/index.ts';
 import { NodeError } from '../errors.ts';
 import type { NodePaths } from '../paths.ts';
-import { connectToNode, notFound } from './find-vmi.ts';
-import { tellWaiting, type WaitingFacts, type WaitingStory } from './waiting.ts';
-
-/** Answer of `virt-node explain NAME` about a VM that no agent knows, as `-o json` gives it. */
-export interface WaitingReport extends WaitingStory {
-  readonly kind: 'Waiting';
-  readonly at: string;
-  readonly namespace: string;
-  readonly name: string;
-  /** As they are in the API; absent: there is none. */
-  readonly vmStatus?: string;
-  readonly vmiPhase?: string;
-  readonly pod?: { readonly name: string; readonly phase: string };
-  /** What virt-controller decided last. */
-  readonly decided?: readonly Decided[];
-  /** Warnings, the newest last. */
-  readonly warnings: readonly { readonly at: string; readonly reason: string; readonly message: string }[];
-}
-
-interface Decided {
-  readonly about: string;
-  readonly rule: string;
-  readonly why: string;
-  readonly next: string;
-  readonly problem?: string;
-}
+import { tellWaiting, type WaitingFacts } from './tell.ts';
 
 const warningsShown = 3;
 
-/** Rejects with NodeError, NOT_FOUND when the API knows no such VM either, or KubeError when the API does not answer. */
-export async function explainWaiting(
+/** Undefined: the API knows no such VM either. Rejects with KubeError when the API does not answer. */
+export async function readWaiting(
+  client: KubeClient,
   paths: NodePaths,
   vm: { readonly namespace: string; readonly name: string },
   now: Date,
-): Promise<WaitingReport> {
-  const client = await connectToNode(paths);
-  try {
-    const facts = await readFacts(client, paths, vm);
-    if (!facts.vm && !facts.vmi) throw await notFound(client, vm.namespace, vm.name);
-    return reportOf(facts, now);
-  } finally {
-    client.close();
-  }
+): Promise<WaitingReport | undefined> {
+  const facts = await readFacts(client, paths, vm);
+  return facts.vm || facts.vmi ? reportOf(facts, now) : undefined;
 }
 
 async function readFacts(
@@ -185,36 +157,10 @@ function reportOf(facts: WaitingFacts, now: Date): WaitingReport {
   };
 }
 
-function decidedOf(about: string, report: ControllerReport | undefined): Decided[] {
+function decidedOf(about: string, report: ControllerReport | undefined): WaitingDecision[] {
   const last = report?.decisions.at(-1);
   if (!report || !last) return [];
   const { problem } = report;
   const next = nextTryText(report.nextTry);
   return [{ about, rule: last.rule, why: last.why, next, ...(problem !== undefined && { problem }) }];
-}
-
-/** For a person; lines without their ends. */
-export function waitingLines(report: WaitingReport): string[] {
-  const { namespace, name, at, vmStatus, vmiPhase, pod, waitsFor, todo, decided = [], warnings } = report;
-  const is = [
-    ...(vmStatus === undefined ? [] : [`VirtualMachine ${vmStatus}`]),
-    vmiPhase === undefined ? 'no instance' : `instance ${vmiPhase}`,
-    ...(pod ? [`pod ${pod.name} ${pod.phase}`] : []),
-  ];
-  return [
-    `${namespace}/${name} is on no node`,
-    `  is        ${is.join('; ')}`,
-    `  waits for ${waitsFor}`,
-    ...todo.map((each, index) => `  ${index === 0 ? 'do     ' : '       '}   ${each}`),
-    ...decided.flatMap(({ about, rule, why, next, problem }) => [
-      `  decided   ${why} (${about}, rule ${rule}; next: ${next})`,
-      ...(problem === undefined ? [] : [`  problem   ${problem}`]),
-    ]),
-    ...warnings.map((event) => `  warning   ${agoText(event.at, at)}${event.reason}: ${event.message}`),
-  ];
-}
-
-function agoText(time: string, at: string): string {
-  const ms = Date.parse(at) - Date.parse(time);
-  return Number.isNaN(ms) ? '' : `${durationText(Math.max(0, ms))} ago `;
 }

@@ -8,8 +8,8 @@ import type {
   Pod,
   VirtualMachine,
   VirtualMachineInstance,
-} from '../../../src/api/index.ts';
-import { tellWaiting, type WaitingFacts } from '../../../src/standalone/cli/waiting.ts';
+} from '../../../../src/api/index.ts';
+import { tellWaiting, type WaitingFacts } from '../../../../src/standalone/waiting/tell.ts';
 
 const metadata = { namespace: 'default', name: 'v' };
 const head = (kind: string) => ({ apiVersion: 'v1', kind });

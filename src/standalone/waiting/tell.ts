@@ -11,6 +11,7 @@ import {
   type Pod,
   type VirtualMachine,
   type VirtualMachineInstance,
+  type WaitingStory,
 } from '../../api/index.ts';
 
 /** What the API and virt-controller know of a VM that is on no node. */
@@ -34,15 +35,6 @@ export interface WaitingFacts {
   readonly isControllerAway: boolean;
   /** Nodes that take VMs, and all. */
   readonly nodes: { readonly ready: number; readonly all: number };
-}
-
-export interface WaitingStory {
-  /** Name of the rule that matched. */
-  readonly rule: string;
-  /** What it waits for, or why it waits for nothing; a sentence. */
-  readonly waitsFor: string;
-  /** What a person does about it. */
-  readonly todo: readonly string[];
 }
 
 interface Rule {
