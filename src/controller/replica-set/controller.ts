@@ -91,10 +91,10 @@ export class ReplicaSetController implements Component {
 
   async #execute(observation: SetObservation, { steps }: SetDecision, signal: AbortSignal) {
     if (observation.kind !== 'present') return [];
-    const { client, vmis, clock } = this.#deps;
+    const { client, sets, vmis, clock } = this.#deps;
     const { key, set, active, ended, strayed } = observation;
     const seen = new Set([...active, ...ended, ...strayed].map(({ metadata }) => metadata.name));
-    const context = { client, vmis, members: this.#members, names: this.#names, seen, key, set, signal };
+    const context = { client, sets, vmis, members: this.#members, names: this.#names, seen, key, set, signal };
     // Ended VMIs are deleted even where no new one can be made.
     const goesOnAfter = () => true;
     return runPlan(steps, context, {

@@ -1,9 +1,10 @@
-import { isBeingDeleted, type VirtualMachineInstance } from '../../api/index.ts';
+import { isBeingDeleted, observedApiVersion, type VirtualMachineInstance } from '../../api/index.ts';
 import { type Decided, decideBy, longerPause, ruleTable, type Step } from '../../reconcile/index.ts';
 import { unclearPauses } from '../reconciling.ts';
 import { isReady, type PresentSet, type SetObservation } from './observe.ts';
 
 export interface SetStepArgs {
+  noteVersions: object;
   releaseVmis: { readonly vmis: readonly VirtualMachineInstance[] };
   adoptVmis: { readonly vmis: readonly VirtualMachineInstance[] };
   createVmis: { readonly count: number };
@@ -26,6 +27,8 @@ export interface SetDecision extends Decided, Plan {
   readonly problem?: string;
 }
 
+const noted = Object.entries(observedApiVersion);
+
 /** VMIs made, or deleted, in one reconcile, as upstream. */
 const burst = 250;
 
@@ -36,6 +39,12 @@ const presentTable = ruleTable<PresentSet, Plan>(
       why: 'The set is deleted: its VMIs go with it, or stay without it, as its deletion says.',
       when: ({ set }) => isBeingDeleted(set),
       plan: () => ({ steps: [], keepsStatus: true }),
+    },
+    {
+      name: 'versions-unnoted',
+      why: 'With which version of the API the set is known is written down, as upstream does.',
+      when: ({ set: { metadata } }) => !noted.every(([key, value]) => metadata.annotations?.[key] === value),
+      plan: () => ({ steps: [{ step: 'noteVersions' }], keepsStatus: true, requeueAfterMs: 0 }),
     },
     {
       name: 'unusable',

@@ -2,6 +2,7 @@ import {
   controllerOf,
   isBeingDeleted,
   keyOf,
+  observedApiVersion,
   resources,
   type VirtualMachineInstance,
   type VirtualMachineInstanceReplicaSet,
@@ -23,6 +24,7 @@ type Vmi = VirtualMachineInstance;
 
 export interface ExecuteContext extends StepContext {
   readonly client: Pick<KubeClient, 'create' | 'get' | 'delete' | 'patch'>;
+  readonly sets: Pick<ReadYourWrites<VirtualMachineInstanceReplicaSet>, 'saw'>;
   readonly vmis: ReadYourWrites<Vmi>;
   readonly members: Pick<Dependents<Vmi>, 'created'>;
   readonly names: NewNames;
@@ -35,7 +37,25 @@ export interface ExecuteContext extends StepContext {
 const done: Outcome = { kind: 'done' };
 const type = resources.virtualMachineInstances;
 
-export const executors: Executors<SetStepArgs, ExecuteContext> = { releaseVmis, adoptVmis, createVmis, deleteVmis };
+export const executors: Executors<SetStepArgs, ExecuteContext> = {
+  noteVersions,
+  releaseVmis,
+  adoptVmis,
+  createVmis,
+  deleteVmis,
+};
+
+async function noteVersions(_step: object, { client, sets, key, set, signal }: ExecuteContext): Promise<Outcome> {
+  const { uid, resourceVersion } = set.metadata;
+  const body = { metadata: { uid, resourceVersion, annotations: observedApiVersion } };
+  const type = resources.replicaSets;
+  await writeIfThere(
+    client.patch<VirtualMachineInstanceReplicaSet>(type, set.metadata, body, 'merge', { signal }).then((newer) => {
+      sets.saw(key, set, newer);
+    }),
+  );
+  return done;
+}
 
 async function releaseVmis(
   { vmis: strayed }: Step<SetStepArgs, 'releaseVmis'>,

@@ -40,6 +40,7 @@ async function decided(state: State): Promise<readonly string[]> {
     rule,
     ...steps.map((step) => {
       if (step.step === 'createVmis') return `create ${step.count}`;
+      if (step.step === 'noteVersions') return step.step;
       return `${step.step} ${step.vmis.map(({ metadata }) => metadata.name).join(' ')}`;
     }),
   ];
@@ -59,6 +60,10 @@ const losing = member('losing', {
 const cases: Readonly<Record<string, readonly [state: State, expected: readonly string[]]>> = {
   'gone: there is no set': [{ set: undefined }, ['gone']],
   'deleted: nothing is made and nothing deleted': [{ set: buildSet({}, deleted), vmis: [a] }, ['deleted']],
+  'versions-unnoted: before anything else is done': [
+    { set: buildSet({}, { annotations: { 'kubevirt.io/latest-observed-api-version': 'v1alpha3' } }), vmis: [] },
+    ['versions-unnoted', 'noteVersions'],
+  ],
   'unusable: no template': [{ set: buildSet({ template: undefined as never }), vmis: [a] }, ['unusable']],
   'unusable: the selector does not fit the template': [
     { set: buildSet({ selector: { matchLabels: { app: 'db' } } }), vmis: [a] },

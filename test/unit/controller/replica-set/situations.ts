@@ -1,8 +1,9 @@
-import type {
-  Condition,
-  OwnerReference,
-  VirtualMachineInstance,
-  VirtualMachineInstanceReplicaSet,
+import {
+  type Condition,
+  type OwnerReference,
+  observedApiVersion,
+  type VirtualMachineInstance,
+  type VirtualMachineInstanceReplicaSet,
 } from '../../../../src/api/index.ts';
 import { buildVmi } from '../builders.ts';
 
@@ -17,7 +18,10 @@ export function buildSet(spec: Partial<ReplicaSet['spec']> = {}, metadata: objec
   const template = { metadata: { labels: { app: 'web' } }, spec: { domain: { memory: { guest: '64Mi' } } } };
   return {
     ...{ apiVersion: 'kubevirt.io/v1', kind: 'VirtualMachineInstanceReplicaSet' },
-    metadata: { name: 'web', namespace: 'default', uid: 'uid-set', resourceVersion: '7', ...metadata },
+    metadata: {
+      ...{ name: 'web', namespace: 'default', uid: 'uid-set', resourceVersion: '7' },
+      ...{ annotations: observedApiVersion, ...metadata },
+    },
     spec: { replicas: 2, selector: { matchLabels: { app: 'web' } }, template, ...spec },
   };
 }
