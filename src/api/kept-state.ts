@@ -6,6 +6,8 @@ export const keptState = {
   label: 'persistent-state-for',
   /** On the claim of a guest that is on its way: the migration's name. */
   migrationLabel: 'kubevirt.io/migrationName',
+  /** On a claim whose place a restored one has taken: that of the VM's state by upstream's name for it. Such a claim is deleted. */
+  obsoleteLabel: 'restore.kubevirt.io/cleanup-backend-pvc',
   /** The claim's entry in `status.volumeStatus`. */
   volumeStatus: 'persistent-state-for-this-vm',
 } as const;

@@ -334,6 +334,13 @@ export interface VolumeRequest {
 
 export type RunStrategy = 'Always' | 'Halted' | 'Manual' | 'RerunOnFailure' | 'Once' | 'WaitAsReceiver';
 
+export interface VolumeSnapshotStatus {
+  name: string;
+  enabled: boolean;
+  /** Why it is not. */
+  reason?: string;
+}
+
 export interface VirtualMachine extends KubeObject {
   spec: {
     running?: boolean;
@@ -356,6 +363,8 @@ export interface VirtualMachine extends KubeObject {
     desiredGeneration?: number;
     /** What `addvolume` and `removevolume` asked for; gone when the template has it. */
     volumeRequests?: VolumeRequest[];
+    /** Of each volume of the template, and of what the VM's firmware keeps: whether a snapshot has it. */
+    volumeSnapshotStatuses?: VolumeSnapshotStatus[];
     memoryDumpRequest?: {
       claimName: string;
       phase?: string;

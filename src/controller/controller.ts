@@ -37,6 +37,7 @@ import { ownWriteEchoMs } from './reconciling.ts';
 import { ReplicaSetController, replicaSetRules } from './replica-set/index.ts';
 import { type SchedulableNode, StandaloneScheduler } from './scheduler/index.ts';
 import { SnapshotControllers } from './snapshot-controllers.ts';
+import { vmsByClaim, volumeIndexes } from './snapshot-source/index.ts';
 import { lowestFrequency, TscLabels } from './tsc/index.ts';
 import { VmController, vmIndexes, vmRules, vmsByDataVolume } from './vm/index.ts';
 import { podIndexes, podsByVmi, VmiController, vmiIndexes, vmiRules, vmisByClaim } from './vmi/index.ts';
@@ -152,12 +153,16 @@ export class Controller implements Component {
       { workers: options.vmiWorkers },
       { ...shared, ...claimsOf(this.#informers), dataVolumes, tscFrequency, randomUuid, ...counted('vmi') },
     );
+    const { claims } = this.#informers;
+    const ofClaims = { claims, vmsOfClaim: (claim: Key) => this.#informers.vms.byIndex(vmsByClaim, claim).map(keyOf) };
+    const ofSnapshots = { ...shared, ...ofClaims, dataVolumes, overlay, randomText, meters: this.#deps.meters };
+    this.#snapshots = new SnapshotControllers(options, ofSnapshots);
+    const { volumeStatuses } = this.#snapshots;
     this.#vms = new VmController(
       { workers: options.vmWorkers },
-      { ...shared, ...vmsOf(this.#informers), dataVolumes, ...counted('vm') },
+      { ...shared, ...vmsOf(this.#informers), dataVolumes, volumeStatuses, ...counted('vm') },
     );
     const migrations = new ReadYourWrites(cachedObjects(this.#informers.migrations, keyOf), overlay);
-    const { claims } = this.#informers;
     const { launchers, attachmentPods } = this.#vmis;
     this.#migrations = new MigrationController(
       { workers: options.migrationWorkers, retries: options.migrationRetries ?? 1 },
@@ -180,8 +185,6 @@ export class Controller implements Component {
     const pools = new ReadYourWrites(cachedObjects(this.#unawaited.pools, keyOf), overlay);
     this.#pools = new PoolController({ workers: options.poolWorkers }, { ...shared, pools, ...counted('pool') });
     this.#tscLabels = new TscLabels({ ...shared, nodes, observer: meters.queueObserver('tsc-labels') });
-    const ofSnapshots = { ...shared, dataVolumes, claims, overlay, randomText, meters: this.#deps.meters };
-    this.#snapshots = new SnapshotControllers(options, ofSnapshots);
     const scheduler = options.standaloneScheduler ? [new StandaloneScheduler({ ...shared, nodes })] : [];
     this.#workers = new Lifecycle([
       ...this.#explainServer(options),
@@ -372,7 +375,10 @@ function makeInformers(deps: Required<ControllerDeps>) {
   const shared = { client, log, clock, random };
   return {
     kubevirts: new Informer<KubeVirt>({ type: resources.kubevirts }, shared),
-    vms: new Informer<VirtualMachine>({ type: resources.virtualMachines, indexes: vmIndexes }, shared),
+    vms: new Informer<VirtualMachine>(
+      { type: resources.virtualMachines, indexes: { ...vmIndexes, ...volumeIndexes } },
+      shared,
+    ),
     vmis: new Informer<VirtualMachineInstance>(
       { type: resources.virtualMachineInstances, indexes: vmiIndexes },
       shared,

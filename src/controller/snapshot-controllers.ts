@@ -27,11 +27,12 @@ import { CloneController, cloneRules } from './clone/index.ts';
 import type { DataVolumes } from './data-volumes/index.ts';
 import type { ExplainedController } from './explain/index.ts';
 import { ExportController, exportRules } from './export/index.ts';
+import { claimsByFormerVm, claimsByVm } from './kept-state/index.ts';
 import { addSnapshotMetrics, type ControllerMeters, type QueueName } from './metrics/index.ts';
 import { RestoreController, restoreRules } from './restore/index.ts';
 import { awaitedVms, SnapshotController, snapshotRules } from './snapshot/index.ts';
 import { SnapshotContentController, snapshotContentRules } from './snapshot-content/index.ts';
-import { SnapshotClasses } from './snapshot-source/index.ts';
+import { SnapshotClasses, VolumeSnapshotStatuses } from './snapshot-source/index.ts';
 
 export interface SnapshotControllersOptions {
   readonly snapshotWorkers: number;
@@ -47,6 +48,8 @@ export interface SnapshotControllersDeps {
   readonly vms: ReadYourWrites<VirtualMachine>;
   readonly vmis: ReadYourWrites<VirtualMachineInstance>;
   readonly claims: Informer<PersistentVolumeClaim>;
+  /** Keys of the VMs that name this claim. */
+  readonly vmsOfClaim: (claim: Key) => readonly Key[];
   readonly pods: Informer<Pod>;
   readonly ownPods: ReadYourWrites<Pod>;
   readonly dataVolumes: DataVolumes;
@@ -73,6 +76,7 @@ const bySource = 'source';
 /** Snapshots of VMs, and what follows from them, exports among it, on caches of their own: a cluster may have none of these kinds. */
 export class SnapshotControllers {
   readonly classes: SnapshotClasses;
+  readonly volumeStatuses: VolumeSnapshotStatuses;
   readonly #informers: SnapshotInformers;
   readonly #snapshots: SnapshotController;
   readonly #contents: SnapshotContentController;
@@ -85,7 +89,9 @@ export class SnapshotControllers {
     this.#informers = informers;
     const { client, vms, vmis, claims, pods, dataVolumes, events, meters, clock, log, random, overlay } = deps;
     const { storageClasses, snapshotClasses } = informers;
-    this.classes = new SnapshotClasses({ client, storageClasses, snapshotClasses });
+    this.classes = new SnapshotClasses({ client, storageClasses, snapshotClasses, clock });
+    const stateClaims = (vm: Key) => claims.byIndex(claimsByVm, vm);
+    this.volumeStatuses = new VolumeSnapshotStatuses({ ...deps, stateClaims, classes: this.classes });
     const overlaid = <T extends KubeObject>(informer: Informer<T>) =>
       new ReadYourWrites(cachedObjects(informer, keyOf), overlay);
     const counted = (queue: QueueName): { observer: ReconcileObserver } => ({ observer: meters.observer(queue) });
@@ -93,7 +99,8 @@ export class SnapshotControllers {
     const contents = overlaid(informers.contents);
     const volumeSnapshots = overlaid(informers.volumeSnapshots);
     const restores = overlaid(informers.restores);
-    const shared = { client, events, clock, log, random, vms, vmis, snapshots, contents, classes: this.classes };
+    const ofVms = { vms, vmis, claims, stateClaims, dataVolumes };
+    const shared = { client, events, clock, log, random, ...ofVms, snapshots, contents, classes: this.classes };
     const storage =
       (...others: readonly Followable<KubeObject>[]) =>
       (listener: (claim?: Key) => void) =>
@@ -102,7 +109,7 @@ export class SnapshotControllers {
     this.#snapshots = new SnapshotController(
       { workers },
       {
-        ...{ ...shared, claims, dataVolumes, pods },
+        ...{ ...shared, pods },
         snapshotsOf: (vm) => informers.snapshots.byIndex(bySource, vm).map(keyOf),
         onStorageChange: storage(storageClasses, snapshotClasses, pods),
         ...counted('snapshot-vmsnapshot'),
@@ -119,7 +126,8 @@ export class SnapshotControllers {
     this.#restores = new RestoreController(
       { workers: options.restoreWorkers },
       {
-        ...{ ...shared, restores, volumeSnapshots, claims, pods, dataVolumes, storageClasses },
+        ...{ ...shared, restores, volumeSnapshots, pods, storageClasses },
+        formerStateClaims: (vm) => claims.byIndex(claimsByFormerVm, vm),
         onStorageChange: storage(storageClasses, pods),
         ...counted('restore-vmrestore'),
       },
@@ -127,7 +135,7 @@ export class SnapshotControllers {
     this.#clones = new CloneController(
       { workers: options.cloneWorkers },
       {
-        ...{ ...shared, restores, claims, dataVolumes, clones: overlaid(informers.clones) },
+        ...{ ...shared, restores, clones: overlaid(informers.clones) },
         onStorageChange: storage(storageClasses, snapshotClasses),
         ...counted('vmclone'),
       },
@@ -135,7 +143,7 @@ export class SnapshotControllers {
     this.#exports = new ExportController(
       { workers: options.exportWorkers, ...options.exportAccess },
       {
-        ...{ ...shared, claims, dataVolumes, volumeSnapshots, ownPods: deps.ownPods, randomText: deps.randomText },
+        ...{ ...shared, volumeSnapshots, ownPods: deps.ownPods, randomText: deps.randomText },
         ...{ exports: overlaid(informers.exports), services: overlaid(informers.exportServices) },
         settings: () => exportSettings(deps.config()),
         onStorageChange: storage(),

@@ -51,6 +51,8 @@ export interface InformerHealth {
   /** Failures in a row. */
   readonly failures: number;
   readonly lastError: string | undefined;
+  /** Of that error, where it has one. */
+  readonly lastCode: string | undefined;
   readonly lists: number;
   readonly watches: number;
 }
@@ -65,6 +67,8 @@ const shortWatchMs = 1_000;
  */
 export class Informer<T extends KubeObject> implements Component {
   readonly name: string;
+  /** Resolves when the first list is there, or has failed. */
+  readonly firstAnswer: Promise<void>;
   readonly #options: InformerOptions<T>;
   readonly #client: InformerDeps['client'];
   readonly #log: Logger;
@@ -76,10 +80,12 @@ export class Informer<T extends KubeObject> implements Component {
   #resourceVersion: string | undefined;
   #synced = false;
   #syncWaiters = new Set<() => void>();
+  #answered: () => void = () => undefined;
   #connected = false;
   #failures = 0;
   #lastSuccessMs: number | undefined;
   #lastError: string | undefined;
+  #lastCode: string | undefined;
   #lists = 0;
   #watches = 0;
 
@@ -90,6 +96,9 @@ export class Informer<T extends KubeObject> implements Component {
     this.#log = (deps.log ?? silentLogger).child({ resource: options.type.resource });
     this.#clock = deps.clock ?? systemClock;
     this.#random = deps.random ?? Math.random;
+    this.firstAnswer = new Promise((resolve) => {
+      this.#answered = resolve;
+    });
     this.#store = new ObjectStore(options.indexes ?? {}, (error) =>
       this.#log.error({ err: error }, 'an informer handler threw'),
     );
@@ -114,6 +123,7 @@ export class Informer<T extends KubeObject> implements Component {
       lastSuccessMs: this.#lastSuccessMs,
       failures: this.#failures,
       lastError: this.#lastError,
+      lastCode: this.#lastCode,
       lists: this.#lists,
       watches: this.#watches,
     };
@@ -201,6 +211,7 @@ export class Informer<T extends KubeObject> implements Component {
     this.#lastSuccessMs = this.#clock.monotonicMs();
     if (this.#synced) return;
     this.#synced = true;
+    this.#answered();
     for (const waiter of this.#syncWaiters) waiter();
     this.#syncWaiters.clear();
   }
@@ -256,6 +267,7 @@ export class Informer<T extends KubeObject> implements Component {
     // Only data ends a back-off: a server that accepts and then fails would otherwise be asked without pause.
     this.#failures = 0;
     this.#lastError = undefined;
+    this.#lastCode = undefined;
     this.#lastSuccessMs = this.#clock.monotonicMs();
   }
 
@@ -268,10 +280,12 @@ export class Informer<T extends KubeObject> implements Component {
   #failed(error: unknown): void {
     this.#failures++;
     this.#lastError = errorMessage(error);
+    this.#lastCode = errorCode(error);
+    this.#answered();
     const resume = isKubeError(error, 'UNREACHABLE', 'SERVER_ERROR', 'TOO_MANY_REQUESTS', 'UNAUTHORIZED', 'FORBIDDEN');
     const silence = isKubeError(error, 'TIMEOUT') && error.httpStatus === undefined;
     if (isKubeError(error) && !resume && !silence) this.#resourceVersion = undefined;
-    const fields = { code: errorCode(error), reason: this.#lastError, failures: this.#failures };
+    const fields = { code: this.#lastCode, reason: this.#lastError, failures: this.#failures };
     // The first failure is common (a restart of the API server); a lasting one is worth a warning now and then.
     if (this.#failures === 3 || this.#failures % 20 === 0) this.#log.warn(fields, 'list or watch keeps failing');
     else this.#log.debug(fields, 'list or watch failed');

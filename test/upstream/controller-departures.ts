@@ -52,10 +52,4 @@ export const departures: readonly ControllerDeparture[] = [
   { path: '*.conditions.Synchronized.message', why: 'says what to do' },
   { path: 'events.VirtualMachineInstance vm: * FailedPvcNotFound: *', why: 'the same, and it is a warning' },
   { path: '*.conditions.PodScheduled', why: 'there is no pod yet that could be scheduled; Synchronized says why' },
-  // To be mended.
-  { path: 'VirtualMachine *.status.volumeSnapshotStatuses', why: 'to be mended' },
-  {
-    path: 'VirtualMachineInstanceReplicaSet set.metadata',
-    why: 'to be mended: the versions of the API that were seen',
-  },
 ];

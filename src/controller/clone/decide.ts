@@ -117,6 +117,15 @@ const presentTable = ruleTable<Facts, ClonePlan>(
       plan: ({ problem = '' }) => failed('VirtualMachineCloneFailed', problem),
     },
     {
+      name: 'state-refused',
+      why: 'The source keeps the state of a TPM or of EFI variables: that is of one machine, and no other one can have it.',
+      when: ({ keepsState }) => keepsState,
+      plan: ({ clone: { metadata, spec } }) => {
+        const message = `Clone of source with backendstorage is not supported: ${spec.source.kind} ${metadata.namespace}/${spec.source.name} keeps the state of a TPM or of EFI variables; make a VM of its disks that begins with a new one`;
+        return failed('SourceVMWithBackendStorageInvalid', message);
+      },
+    },
+    {
       name: 'restored',
       why: 'The VM has been made of the snapshot.',
       when: isRestored,

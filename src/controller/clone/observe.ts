@@ -22,6 +22,8 @@ export interface PresentClone extends Observed {
   readonly isOfVm: boolean;
   /** It never can be made. */
   readonly problem: string | undefined;
+  /** A TPM's state or EFI variables outlive the source's starts. */
+  readonly keepsState: boolean;
   readonly source: VirtualMachine | VirtualMachineSnapshot | undefined;
   /** Of a source that is a VM. */
   readonly volumes: readonly VolumeFacts[];
@@ -90,11 +92,13 @@ async function factsOf(clone: VirtualMachineClone, deps: ObserveDeps, signal: Ab
   const snapshot = deps.snapshots.get(at(names.snapshot));
   const content = snapshot && deps.contents.get(at(contentNameOf(snapshot)));
   const restore = deps.restores.get(at(names.restore));
+  const kept = vm ?? content?.spec.source.virtualMachine;
   const isToBeTaken = vm !== undefined && !snapshot && (clone.status?.phase ?? '') === '';
   return {
     isOfVm,
     names,
-    problem: problemOf(clone, vm ?? content?.spec.source.virtualMachine),
+    problem: problemOf(clone),
+    keepsState: kept !== undefined && keepsState(kept),
     source: isOfVm ? vm : snapshot,
     volumes: isToBeTaken ? await volumeFacts(vm, deps, signal) : [],
     snapshot,
@@ -123,16 +127,14 @@ export function namesOf(clone: VirtualMachineClone): CloneNames {
   };
 }
 
-function problemOf({ spec }: VirtualMachineClone, kept: Pick<VirtualMachine, 'spec'> | undefined): string | undefined {
+function problemOf({ spec }: VirtualMachineClone): string | undefined {
   const { source, target } = spec;
   const kinds = ['VirtualMachine', 'VirtualMachineSnapshot'];
   if (!source || !kinds.includes(source.kind)) return `spec.source: a clone is of one of ${kinds.join(', ')}`;
   if (target && target.kind !== 'VirtualMachine') return 'spec.target: a clone is a VirtualMachine';
   if (source.kind === 'VirtualMachine' && target?.name === source.name)
     return 'spec.target: a VM cannot be a clone of itself';
-  return kept && keepsState(kept)
-    ? 'the source keeps the state of a TPM or of EFI variables, which cannot be cloned'
-    : undefined;
+  return undefined;
 }
 
 function isBound(restore: VirtualMachineRestore, { claims }: ObserveDeps): boolean {

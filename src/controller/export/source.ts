@@ -16,7 +16,8 @@ import {
 } from '../../api/index.ts';
 import { listOf, memberAt } from '../../base/index.ts';
 import type { ClaimFilling } from '../data-volumes/index.ts';
-import { keepsState, vmiOf, volumesOf } from '../snapshot-source/index.ts';
+import type { StateClaims } from '../kept-state/index.ts';
+import { vmiOf, volumesOf, volumesOfVm } from '../snapshot-source/index.ts';
 import { restoredClaimName } from './names.ts';
 import type { SourceFacts, SourceVolume, WantedClaim } from './observation.ts';
 
@@ -24,6 +25,7 @@ export interface SourceDeps {
   readonly vms: { get(key: Key): VirtualMachine | undefined; list(): readonly VirtualMachine[] };
   readonly vmis: { get(key: Key): VirtualMachineInstance | undefined };
   readonly claims: { get(key: Key): PersistentVolumeClaim | undefined };
+  readonly stateClaims: StateClaims;
   readonly dataVolumes: { fillingOf(claim: PersistentVolumeClaim): ClaimFilling | undefined };
   readonly snapshots: { get(key: Key): VirtualMachineSnapshot | undefined };
   readonly contents: { get(key: Key): VirtualMachineSnapshotContent | undefined };
@@ -77,11 +79,7 @@ function ofVm(vmExport: VirtualMachineExport, deps: SourceDeps): SourceFacts {
   const vm = deps.vms.get(key);
   const problem = (reason: string, message: string) => ({ problem: { reason, message } });
   if (!vm) return { ...none, isSkipped: true, ...problem('VMNotFound', `Virtual Machine ${key} not found`) };
-  if (keepsState(vm)) {
-    const message = `Virtual Machine ${key} keeps the state of a TPM or of EFI variables, which is not exported here`;
-    return { ...none, isSkipped: true, ...problem('UnsupportedSource', message) };
-  }
-  const named = volumesOf(vm.spec).flatMap(({ name, claimName }) =>
+  const named = volumesOfVm(vm, deps.stateClaims).flatMap(({ name, claimName }) =>
     claimName === undefined ? [] : [{ name, claimName }],
   );
   if (named.length === 0)

@@ -4,5 +4,13 @@
  */
 
 export { createStateClaim } from './create.ts';
-export { claimsByMigration, claimsByVm, keptStateIndexes } from './find.ts';
+export {
+  claimsByFormerVm,
+  claimsByMigration,
+  claimsByVm,
+  keptStateIndexes,
+  type StateClaims,
+  stateClaimOf,
+} from './find.ts';
 export { type KeptState, observeKeptState } from './observe.ts';
+export { stateVolumeName } from './volume-name.ts';

@@ -1,5 +1,6 @@
 import {
   annotations,
+  keptState,
   labels,
   type PersistentVolumeClaim,
   resources,
@@ -16,7 +17,8 @@ const forgotten = [
   ...['pv.kubernetes.io', 'volume.beta.kubernetes.io', 'cdi.kubevirt.io', 'volume.kubernetes.io'],
   ...['k8s.io/CloneRequest', 'k8s.io/CloneOf'],
 ];
-const backendLabel = 'persistent-state-for';
+/** Whose state a claim has, it says once it is to be used. */
+const stateLabels: readonly string[] = [keptState.label, keptState.migrationLabel, keptState.obsoleteLabel];
 
 /** The claim that a volume becomes: it begins with its VolumeSnapshot (upstream: CreateRestorePVCDefFromVMRestore). Pure. */
 export function makeClaim(
@@ -37,7 +39,7 @@ export function makeClaim(
       name: named.persistentVolumeClaim,
       ...(restore.metadata.namespace && { namespace: restore.metadata.namespace }),
       labels: {
-        ...without(metadata.labels, (key) => key === backendLabel),
+        ...without(metadata.labels, (key) => stateLabels.includes(key)),
         [labels.restoreSourceName]: labelValue(source.metadata.name),
         [labels.restoreSourceNamespace]: labelValue(source.metadata.namespace),
         ...override?.labels,

@@ -57,6 +57,12 @@ function unownedOf(facts: Facts): PersistentVolumeClaim[] {
   });
 }
 
+/** Beside the VM's own change: what its firmware keeps belongs to the disks of the same time. */
+function switching(facts: Facts): RestorePlan['steps'] {
+  const { claim, isMarked, former } = found(facts)?.state ?? { claim: undefined, isMarked: true, former: [] };
+  return claim && (!isMarked || former.length > 0) ? [{ step: 'switchState', claim, former }] : [];
+}
+
 /** Nobody deletes what cannot be given back. */
 function keptEvents(facts: Facts): ObjectEvent[] {
   const names = found(facts)?.unkept ?? [];
@@ -282,7 +288,12 @@ const presentTable = ruleTable<Facts, RestorePlan>(
       plan: (facts) => {
         const wanted = found(facts)?.wanted;
         const steps = wanted ? ([{ step: 'writeTarget', wanted }] as const) : [];
-        return { steps, says: spec, events: keptEvents(facts), requeueAfterMs: lookMs };
+        return {
+          steps: [...switching(facts), ...steps],
+          says: spec,
+          events: keptEvents(facts),
+          requeueAfterMs: lookMs,
+        };
       },
     },
     {
@@ -301,6 +312,15 @@ const presentTable = ruleTable<Facts, RestorePlan>(
       when: ({ leftover }) => leftover.length > 0,
       plan: ({ target, leftover }) => ({
         steps: target ? [{ step: 'deleteDataVolumes', vm: target, dataVolumes: leftover }] : [],
+        requeueAfterMs: lookMs,
+      }),
+    },
+    {
+      name: 'former-state',
+      why: 'The VM has the TPM and the EFI variables of the snapshot: the claims with those that it had are deleted.',
+      when: ({ formerState }) => formerState.length > 0,
+      plan: ({ target, formerState }) => ({
+        steps: target ? [{ step: 'deleteFormerState', vm: target, claims: formerState }] : [],
         requeueAfterMs: lookMs,
       }),
     },

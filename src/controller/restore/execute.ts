@@ -5,6 +5,7 @@ import {
   type DataVolume,
   finalizers,
   type KubeObject,
+  keptState,
   keyOf,
   type PersistentVolumeClaim,
   type Pod,
@@ -16,6 +17,7 @@ import {
 import { errorMessage, isRecord, memberAt } from '../../base/index.ts';
 import { createOrFind, getIfThere, isKubeError, type KubeClient, writeIfThere } from '../../kube/index.ts';
 import type { Executors, Outcome, ReadYourWrites, Step, StepContext } from '../../reconcile/index.ts';
+import { stateVolumeName } from '../kept-state/index.ts';
 import { controllerReference } from '../owned/index.ts';
 import { markOf, setFinalizer, setMark } from '../snapshot-source/index.ts';
 import { makeClaim } from './claims.ts';
@@ -66,6 +68,7 @@ export const executors: Executors<RestoreStepArgs, ExecuteContext> = {
   createClaims,
   markPopulated,
   createDataVolumes,
+  switchState,
   writeTarget,
   ownClaims,
   ownRevisions: async ({ vm }, { client, signal }) => {
@@ -73,6 +76,7 @@ export const executors: Executors<RestoreStepArgs, ExecuteContext> = {
     return done;
   },
   deleteDataVolumes,
+  deleteFormerState,
 };
 
 /** As upstream: a restore goes with the VM that it was for. */
@@ -280,6 +284,32 @@ function specOf(template: unknown): Record<string, unknown> {
   return isRecord(spec) ? spec : {};
 }
 
+/** The new one first: of two claims that have the label the newer one counts. */
+async function switchState(
+  { claim, former }: Step<RestoreStepArgs, 'switchState'>,
+  context: ExecuteContext,
+): Promise<Outcome> {
+  const { observation } = context;
+  if (!observation) return done;
+  const { restore, target } = observation;
+  const { name } = restore.spec.target;
+  if (await runs(target, context)) return running;
+  if (!(await setLabels(claim, { [keptState.label]: name }, context))) return overtaken;
+  const obsolete = { [keptState.label]: null, [keptState.obsoleteLabel]: stateVolumeName(name) };
+  for (const each of former) await setLabels(each, obsolete, context);
+  return done;
+}
+
+/** False: the claim is gone, or another one. */
+function setLabels(
+  { metadata }: PersistentVolumeClaim,
+  labels: Readonly<Record<string, string | null>>,
+  { client, signal }: ExecuteContext,
+): Promise<boolean> {
+  const body = { metadata: { uid: metadata.uid, labels } };
+  return writeIfThere(client.patch<PersistentVolumeClaim>(claimType, metadata, body, 'merge', { signal }));
+}
+
 /** Onto the target that was decided on; a new one only where there is none. */
 async function writeTarget(
   { wanted }: Step<RestoreStepArgs, 'writeTarget'>,
@@ -318,16 +348,44 @@ async function ownClaims(
   return done;
 }
 
-/** The API server is asked whether the VM is the restored one, is on none of them, and does not run. */
+type Looked = { readonly live: VirtualMachine } | { readonly wait: Outcome };
+
+/** By the API server's word: the VM is the restored one, and does not run. */
+async function whileRestored(vm: VirtualMachine, context: ExecuteContext): Promise<Looked> {
+  const { client, observation, signal } = context;
+  const live = await getIfThere<VirtualMachine>(client, resources.virtualMachines, vm.metadata, { signal });
+  const isThere = live?.metadata.uid === vm.metadata.uid;
+  if (!live || !isThere || !observation || !isMadeBy(live, observation.restore)) return { wait: overtaken };
+  return (await runs(vm, context)) ? { wait: running } : { live };
+}
+
+/** Only what has been put aside, and is not any VM's again by now. */
+async function deleteFormerState(
+  { vm, claims }: Step<RestoreStepArgs, 'deleteFormerState'>,
+  context: ExecuteContext,
+): Promise<Outcome> {
+  const { client, signal } = context;
+  const looked = await whileRestored(vm, context);
+  if ('wait' in looked) return looked.wait;
+  for (const { metadata } of claims) {
+    const claim = await getIfThere<PersistentVolumeClaim>(client, claimType, metadata, { signal });
+    const { uid, resourceVersion, labels = {} } = claim?.metadata ?? {};
+    const isObsolete = labels[keptState.obsoleteLabel] !== undefined && labels[keptState.label] === undefined;
+    if (!isObsolete || uid !== metadata.uid) continue;
+    await writeIfThere(client.delete(claimType, metadata, { uid, resourceVersion, signal }));
+  }
+  return done;
+}
+
+/** Those that the VM is not on by now. */
 async function deleteDataVolumes(
   { vm, dataVolumes }: Step<RestoreStepArgs, 'deleteDataVolumes'>,
   context: ExecuteContext,
 ): Promise<Outcome> {
-  const { client, observation, signal } = context;
-  if (!observation) return done;
-  const live = await getIfThere<VirtualMachine>(client, resources.virtualMachines, vm.metadata, { signal });
-  if (!live || live.metadata.uid !== vm.metadata.uid || !isMadeBy(live, observation.restore)) return overtaken;
-  if (await runs(vm, context)) return running;
+  const { client, signal } = context;
+  const looked = await whileRestored(vm, context);
+  if ('wait' in looked) return looked.wait;
+  const { live } = looked;
   for (const { metadata } of dataVolumes) {
     const isNamed = templateNames(live.spec).includes(metadata.name) || hasVolumeOn(live, metadata.name);
     const found = await getIfThere<DataVolume>(client, resources.dataVolumes, metadata, { signal });

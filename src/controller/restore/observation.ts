@@ -39,6 +39,15 @@ export interface DataVolumeFacts {
   readonly isUnread: boolean;
 }
 
+/** What of the VM's firmware is restored: a claim that becomes the one of the VM's state. */
+export interface StateFacts {
+  readonly claim: PersistentVolumeClaim | undefined;
+  /** It says whose state it has. */
+  readonly isMarked: boolean;
+  /** Claims that have the state of the target now. */
+  readonly former: readonly PersistentVolumeClaim[];
+}
+
 /** What the snapshot has, as far as it can be restored. */
 export interface SourceFacts {
   /** UID of the VM that the snapshot is of. */
@@ -47,6 +56,8 @@ export interface SourceFacts {
   readonly content: VirtualMachineSnapshotContent;
   readonly volumes: readonly VolumeFacts[];
   readonly dataVolumes: readonly DataVolumeFacts[];
+  /** Undefined: the VM keeps none. */
+  readonly state: StateFacts | undefined;
   /** The VM as it shall be stored; undefined while the names of its volumes are not written down. */
   readonly wanted: VirtualMachine | undefined;
   /** DataVolumes of the VM's templates whose volumes are restored onto others. */
@@ -77,6 +88,8 @@ export interface PresentRestore extends Observed {
   readonly held: readonly VirtualMachineSnapshotContent[];
   /** DataVolumes to be deleted that are still there. */
   readonly leftover: readonly DataVolume[];
+  /** Claims to be deleted, with what the target's firmware kept before. */
+  readonly formerState: readonly PersistentVolumeClaim[];
 }
 
 /** There is no such restore. */

@@ -5,6 +5,7 @@ import {
   isReadyToUse,
   isRestoreOver,
   type Key,
+  keptState,
   keyOf,
   namesVirtualMachine,
   type PersistentVolumeClaim,
@@ -22,10 +23,18 @@ import { type Clock, errorMessage, isRecord, listOf } from '../../base/index.ts'
 import { isKubeError } from '../../kube/index.ts';
 import type { ReadYourWrites } from '../../reconcile/index.ts';
 import { type DataVolumes, stateOf } from '../data-volumes/index.ts';
+import { type StateClaims, stateVolumeName } from '../kept-state/index.ts';
 import { once } from '../reconciling.ts';
-import { keepsState, leftOutOf, markOf, vmiOf, volumesOf } from '../snapshot-source/index.ts';
+import { keepsState, leftOutOf, markOf, stateBackupOf, vmiOf, volumesOf } from '../snapshot-source/index.ts';
 import { isHeldBy, isMadeBy, restoredName, targetOf } from './names.ts';
-import type { DataVolumeFacts, PresentRestore, RestoreObservation, SourceFacts, VolumeFacts } from './observation.ts';
+import type {
+  DataVolumeFacts,
+  PresentRestore,
+  RestoreObservation,
+  SourceFacts,
+  StateFacts,
+  VolumeFacts,
+} from './observation.ts';
 import { othersOf, type Users } from './others.ts';
 import { RestoreError, restoredVm, templateNames, templateOfVolume } from './restored-vm.ts';
 
@@ -39,6 +48,9 @@ export interface ObserveDeps {
   /** Launcher pods, and those that plug disks in. */
   readonly pods: { list(): readonly Pod[] };
   readonly claims: { get(key: Key): PersistentVolumeClaim | undefined };
+  readonly stateClaims: StateClaims;
+  /** Claims with what the firmware of a VM kept before a restore, by `stateVolumeName` of the VM. */
+  readonly formerStateClaims: StateClaims;
   readonly storageClasses: { get(key: Key): StorageClass | undefined };
   readonly dataVolumes: Pick<DataVolumes, 'lookUp'>;
   readonly clock: Clock;
@@ -86,6 +98,7 @@ function factsOf(restore: VirtualMachineRestore, now: Date, deps: ObserveDeps): 
     source: isOpen ? sourceOf(restore, target, deps) : { problem: 'the restore is over' },
     held: deps.contents.list().filter((each) => each.metadata.namespace === namespace && isHeldBy(each, restore)),
     leftover: isOpen && isRestored ? leftoverOf(restore, target, deps) : [],
+    formerState: isOpen && isRestored ? formerStateOf(target, deps) : [],
   };
 }
 
@@ -140,8 +153,12 @@ function contentFacts(
 ): SourceFacts | { readonly problem: string } {
   const { virtualMachine: kept } = content.spec.source;
   if (!kept) return { problem: `VMSnapshotContent ${keyOf(content)} has no VM: unexpected snapshot source` };
-  if (keepsState(kept))
-    return { problem: 'the VM of the snapshot keeps the state of a TPM or of EFI variables, which cannot be restored' };
+  const { name } = restore.spec.target;
+  // Where a guest finds it follows from the name and the identity of its VM.
+  if (keepsState(kept) && name !== kept.metadata.name)
+    return {
+      problem: `the VM of the snapshot keeps the state of a TPM or of EFI variables, which ${name} cannot have`,
+    };
   const missing = target ? [] : leftOutOf(content);
   if (missing.length > 0)
     return {
@@ -171,9 +188,28 @@ function contentFacts(
     dataVolumes: wanted
       ? listOf(wanted.spec.dataVolumeTemplates).flatMap((each) => dataVolumeFacts(each, restore, deps))
       : [],
+    state: stateFacts(restore, content, target, deps),
     wanted,
     obsolete: dropped.filter((name) => replaced.has(name)),
     unkept: dropped.filter((name) => !replaced.has(name)),
+  };
+}
+
+function stateFacts(
+  { metadata: { namespace }, status }: VirtualMachineRestore,
+  content: VirtualMachineSnapshotContent,
+  target: VirtualMachine | undefined,
+  { claims, stateClaims }: ObserveDeps,
+): StateFacts | undefined {
+  const volumeName = stateBackupOf(content)?.volumeName;
+  const restored = status?.restores?.find((each) => each.volumeName === volumeName);
+  if (volumeName === undefined || !restored) return undefined;
+  const claim = claims.get(`${namespace}/${restored.persistentVolumeClaim}`);
+  const former = target ? stateClaims(keyOf(target)) : [];
+  return {
+    claim,
+    isMarked: claim?.metadata.labels?.[keptState.label] !== undefined,
+    former: former.filter(({ metadata }) => metadata.name !== claim?.metadata.name && !metadata.deletionTimestamp),
   };
 }
 
@@ -235,6 +271,11 @@ function dataVolumeFacts(template: unknown, { metadata }: VirtualMachineRestore,
   const isFilled =
     object !== undefined && (stateOf(object) === 'filled' || populated.includes(object.status?.phase ?? ''));
   return [{ name, template, object, isFilled, isUnread: found.kind === 'unread' }];
+}
+
+function formerStateOf({ metadata }: VirtualMachine, { formerStateClaims }: ObserveDeps): PersistentVolumeClaim[] {
+  const claims = formerStateClaims(`${metadata.namespace}/${stateVolumeName(metadata.name)}`);
+  return claims.filter((claim) => !claim.metadata.deletionTimestamp);
 }
 
 /** Only those that are the target's: a name may be another's by now. */

@@ -26,11 +26,14 @@ export interface RestoreStepArgs {
   /** Marks claims as those of DataVolumes. */
   markPopulated: { readonly volumes: readonly VolumeFacts[] };
   createDataVolumes: { readonly wanted: readonly DataVolumeFacts[] };
+  /** The claim becomes the one of the VM's state, and those that were it do not count any more. */
+  switchState: { readonly claim: PersistentVolumeClaim; readonly former: readonly PersistentVolumeClaim[] };
   /** Makes or changes the target. */
   writeTarget: { readonly wanted: VirtualMachine };
   ownClaims: { readonly vm: VirtualMachine; readonly claims: readonly PersistentVolumeClaim[] };
   ownRevisions: { readonly vm: VirtualMachine };
   deleteDataVolumes: { readonly vm: VirtualMachine; readonly dataVolumes: readonly DataVolume[] };
+  deleteFormerState: { readonly vm: VirtualMachine; readonly claims: readonly PersistentVolumeClaim[] };
 }
 
 /** What is said of it; members that are absent stay. */

@@ -1,62 +1,144 @@
 import { type KubeObject, resources, type StorageClass, type VolumeSnapshotClass } from '../../api/index.ts';
-import { memberAt } from '../../base/index.ts';
-import { getIfThere, type Informer, type KubeClient } from '../../kube/index.ts';
+import { type Clock, memberAt } from '../../base/index.ts';
+import { getIfThere, type Informer, isKubeError, type KubeClient } from '../../kube/index.ts';
 
 export type FoundClass =
   | { readonly kind: 'snapshot'; readonly snapshotClass: string }
   | { readonly kind: 'none'; readonly why: string }
   | { readonly kind: 'waits'; readonly why: string };
 
+type Followed<T extends KubeObject> = Pick<
+  Informer<T>,
+  'get' | 'list' | 'hasSynced' | 'health' | 'firstAnswer' | 'waitForSync' | 'addHandlers'
+>;
+
 export interface SnapshotClassesDeps {
   readonly client: Pick<KubeClient, 'get' | 'list'>;
-  readonly storageClasses: Pick<Informer<StorageClass>, 'get' | 'hasSynced' | 'health'>;
-  readonly snapshotClasses: Pick<Informer<VolumeSnapshotClass>, 'list' | 'hasSynced' | 'health'>;
+  readonly storageClasses: Followed<StorageClass>;
+  readonly snapshotClasses: Followed<VolumeSnapshotClass>;
+  readonly clock: Clock;
+}
+
+interface Profiled {
+  readonly name: unknown;
+  readonly untilMs: number;
 }
 
 const isDefault = ({ metadata }: KubeObject) =>
   metadata.annotations?.['snapshot.storage.kubernetes.io/is-default-class'] === 'true';
 
+/** Storage profiles are not followed: they are read where there are several classes, and what they say is told again for so long. */
+const profileMs = 60_000;
+
 /** Of which class VolumeSnapshots of a storage class are made. */
 export class SnapshotClasses {
   readonly #deps: SnapshotClassesDeps;
+  readonly #profiles = new Map<string, Profiled>();
 
   constructor(deps: SnapshotClassesDeps) {
     this.#deps = deps;
   }
 
-  /** Rejects with KubeError where the API server does not answer. */
+  /** For who makes one: the API server itself is asked before it is said that there is none. Rejects with KubeError where it does not answer. */
   async of(storageClass: string, signal: AbortSignal): Promise<FoundClass> {
-    const { storageClasses, snapshotClasses } = this.#deps;
-    for (const [what, { hasSynced, health }] of [
-      ['StorageClasses', storageClasses],
-      ['VolumeSnapshotClasses', snapshotClasses],
-    ] as const) {
+    const { snapshotClasses } = this.#deps;
+    for (const [what, { hasSynced, health }] of this.#followed) {
       if (!hasSynced) return { kind: 'waits', why: `${what} cannot be read: ${health.lastError ?? 'no answer yet'}` };
     }
-    const provisioner = storageClasses.get(storageClass)?.provisioner;
-    const cached = snapshotClasses.list().filter(({ driver }) => driver === provisioner);
+    const cached = this.#matching(storageClass, snapshotClasses.list());
     // A volume without one stays out of the snapshot for good, and a cache may be behind.
     const matching = cached.length > 0 ? cached : await this.#newest(storageClass, signal);
+    return this.#choose(storageClass, matching, () => this.#readProfile(storageClass, signal));
+  }
+
+  /** For who only tells of it, and is told by `onChange` when that may have changed. Undefined: it has not been read yet. */
+  async known(storageClass: string, signal: AbortSignal): Promise<FoundClass | undefined> {
+    for (const [what, { hasSynced, health }] of this.#followed) {
+      // The cluster has no such kind.
+      if (hasSynced || health.lastCode === 'NOT_FOUND') continue;
+      return health.lastError === undefined ? undefined : { kind: 'waits', why: `${what} cannot be read` };
+    }
+    const matching = this.#matching(storageClass, this.#deps.snapshotClasses.list());
+    try {
+      return await this.#choose(storageClass, matching, () => this.#keptProfile(storageClass, signal));
+    } catch (error) {
+      if (signal.aborted || !isKubeError(error)) throw error;
+      return { kind: 'waits', why: `StorageProfile ${storageClass} cannot be read` };
+    }
+  }
+
+  /** Calls back when classes come, go or change, and when it is known for the first time which there are. */
+  onChange(listener: () => void): () => void {
+    const ending = new AbortController();
+    const ends = this.#followed.map(([, informer]) => {
+      let isHeard = false;
+      const changed = () => {
+        this.#profiles.clear();
+        if (isHeard) listener();
+      };
+      const end = informer.addHandlers({ added: changed, updated: changed, deleted: changed });
+      isHeard = true;
+      const told = () => {
+        if (!ending.signal.aborted) listener();
+      };
+      if (!informer.hasSynced) {
+        if (informer.health.lastError === undefined) void informer.firstAnswer.then(told);
+        informer.waitForSync(ending.signal).then(told, () => undefined);
+      }
+      return end;
+    });
+    return () => {
+      ending.abort();
+      for (const end of ends) end();
+    };
+  }
+
+  get #followed(): readonly (readonly [
+    what: string,
+    informer: Followed<StorageClass> | Followed<VolumeSnapshotClass>,
+  ])[] {
+    const { storageClasses, snapshotClasses } = this.#deps;
+    return [
+      ['StorageClasses', storageClasses],
+      ['VolumeSnapshotClasses', snapshotClasses],
+    ];
+  }
+
+  #matching(storageClass: string, classes: readonly VolumeSnapshotClass[]): readonly VolumeSnapshotClass[] {
+    const provisioner = this.#deps.storageClasses.get(storageClass)?.provisioner;
+    return provisioner === undefined ? [] : classes.filter(({ driver }) => driver === provisioner);
+  }
+
+  /** None of several is a guess that anybody would want for a disk, and without one the disk would be left out: upstream waits, too. */
+  async #choose(
+    storageClass: string,
+    matching: readonly VolumeSnapshotClass[],
+    profiled: () => Promise<unknown>,
+  ): Promise<FoundClass> {
     const [only, second] = matching;
     if (!only) return { kind: 'none', why: '' };
     if (!second) return { kind: 'snapshot', snapshotClass: only.metadata.name };
-    // None of them is a guess that anybody would want for a disk, and without one the disk would be left out: upstream waits, too.
-    const chosen = (await this.#profiled(storageClass, matching, signal)) ?? matching.find(isDefault)?.metadata.name;
-    if (chosen !== undefined) return { kind: 'snapshot', snapshotClass: chosen };
+    const wanted = await profiled();
+    const found = matching.find(({ metadata }) => metadata.name === wanted) ?? matching.find(isDefault);
+    if (found) return { kind: 'snapshot', snapshotClass: found.metadata.name };
     const names = matching.map(({ metadata }) => metadata.name).join(', ');
     const why = `${matching.length} matching VolumeSnapshotClasses for ${storageClass}: ${names}: mark one as the default class`;
     return { kind: 'waits', why };
   }
 
   /** What CDI's profile of the storage class says; it matters where there are several. */
-  async #profiled(
-    name: string,
-    matching: readonly VolumeSnapshotClass[],
-    signal: AbortSignal,
-  ): Promise<string | undefined> {
+  async #readProfile(name: string, signal: AbortSignal): Promise<unknown> {
     const profile = await getIfThere<KubeObject>(this.#deps.client, resources.storageProfiles, { name }, { signal });
-    const wanted = memberAt(profile, 'status', 'snapshotClass');
-    return matching.find(({ metadata }) => metadata.name === wanted)?.metadata.name;
+    return memberAt(profile, 'status', 'snapshotClass');
+  }
+
+  async #keptProfile(storageClass: string, signal: AbortSignal): Promise<unknown> {
+    const nowMs = this.#deps.clock.monotonicMs();
+    const kept = this.#profiles.get(storageClass);
+    if (kept && kept.untilMs > nowMs) return kept.name;
+    const name = await this.#readProfile(storageClass, signal);
+    this.#profiles.set(storageClass, { name, untilMs: nowMs + profileMs });
+    return name;
   }
 
   async #newest(name: string, signal: AbortSignal): Promise<VolumeSnapshotClass[]> {

@@ -13,4 +13,15 @@ export { copyRevision } from './revision-copies.ts';
 export { revisionNames } from './revision-names.ts';
 export { setFinalizer, storeStatus } from './status-write.ts';
 export { isLockedBy, markOf, setMark, setSourceFinalizer } from './vm-marks.ts';
-export { keepsState, leftOutOf, type VolumeDeps, type VolumeFacts, volumeFacts, volumesOf } from './volumes.ts';
+export { VolumeSnapshotStatuses, vmsByClaim, volumeIndexes } from './volume-statuses.ts';
+export {
+  keepsState,
+  leftOutOf,
+  stateBackupOf,
+  type VolumeDeps,
+  type VolumeFacts,
+  volumeFacts,
+  volumesOf,
+  volumesOfContent,
+  volumesOfVm,
+} from './volumes.ts';

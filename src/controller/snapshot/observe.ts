@@ -1,5 +1,6 @@
 import {
   contentNameOf,
+  isMigrating,
   type Key,
   namesVirtualMachine,
   type Pod,
@@ -80,11 +81,12 @@ async function sourceOf(
   const vm = problemOf(snapshot) === undefined ? deps.vms.get(`${namespace}/${snapshot.spec.source.name}`) : undefined;
   const known = snapshot.status?.sourceUID;
   if (!vm || (known && known !== vm.metadata.uid)) return undefined;
-  const guest = guestOf(vmiOf(vm, deps.vmis));
+  const vmi = vmiOf(vm, deps.vmis);
+  const guest = guestOf(vmi);
   const isLocked = isLockedBy(vm, name);
   const isAsked = content === undefined && !isSnapshotOver(snapshot) && !isEnding(snapshot, now);
   const volumes = isAsked ? await volumeFacts(vm, deps, signal) : [];
-  const seen = { volumes, isOnline: guest.isOnline };
+  const seen = { volumes, isOnline: guest.isOnline, isMoving: vmi !== undefined && isMigrating(vmi) };
   // Who has locked it may have ended before the content was written: what is not known of a volume now would leave it out.
   const openProblem = () => (isLocked ? volumeProblem(vm, volumes) : lockProblem(vm, snapshot, seen, deps));
   const isMarked = markOf(vm, 'snapshotInProgress') === name;
@@ -94,12 +96,13 @@ async function sourceOf(
 interface Seen {
   readonly volumes: readonly VolumeFacts[];
   readonly isOnline: boolean;
+  readonly isMoving: boolean;
 }
 
 function lockProblem(
   vm: VirtualMachine,
   { metadata }: VirtualMachineSnapshot,
-  { volumes, isOnline }: Seen,
+  { volumes, isOnline, isMoving }: Seen,
   { pods }: ObserveDeps,
 ): string | undefined {
   const other = markOf(vm, 'snapshotInProgress');
@@ -107,9 +110,8 @@ function lockProblem(
   if (vm.metadata.deletionTimestamp) return `source ${vm.metadata.name} is being deleted`;
   if (other !== undefined && other !== metadata.name) return `snapshot "${other}" in progress`;
   if (restore !== undefined) return `restore "${restore}" in progress`;
-  if (keepsState(vm)) {
-    return 'the VM keeps the state of a TPM or of EFI variables, of which no snapshot can be taken here';
-  }
+  // With it the state moves to another claim, and the one that it is on now goes.
+  if (isMoving && keepsState(vm)) return `source ${vm.metadata.name} is being migrated`;
   const unready = volumeProblem(vm, volumes);
   if (unready !== undefined) return unready;
   if (isOnline) return undefined;

@@ -8,7 +8,13 @@ import {
 } from '../../api/index.ts';
 import { rfc3339 } from '../../base/index.ts';
 import type { ObjectEvent } from '../../reconcile/index.ts';
-import { freezeLimit, type GuestFacts, type SaidConditions, volumesOf, withSaid } from '../snapshot-source/index.ts';
+import {
+  freezeLimit,
+  type GuestFacts,
+  type SaidConditions,
+  volumesOfContent,
+  withSaid,
+} from '../snapshot-source/index.ts';
 import type { PresentSnapshot } from './observation.ts';
 
 type Status = NonNullable<VirtualMachineSnapshot['status']>;
@@ -136,7 +142,7 @@ function succeeded(
   const vm = content?.spec.source.virtualMachine;
   if (!content || !vm) return { phase: 'Succeeded', readyToUse: content ? isReadyToUse(content) : false };
   const kept = new Set((content.spec.volumeBackups ?? []).map(({ volumeName }) => volumeName));
-  const volumes = volumesOf(vm.spec);
+  const volumes = volumesOfContent(content);
   const included = volumes.filter(({ name }) => kept.has(name));
   const excluded = volumes.filter(({ name }) => !kept.has(name));
   const known = Array.isArray(snapshot.status?.indications) ? snapshot.status.indications : [];

@@ -24,7 +24,7 @@ import type { DataVolumeDeps } from './data-volume-facts.ts';
 import { decideVm, type VmDecision } from './decide.ts';
 import { executors } from './execute.ts';
 import type { VmObservation } from './observation.ts';
-import { observeVm, type VmConfig } from './observe.ts';
+import { type ObserveDeps, observeVm, type VmConfig } from './observe.ts';
 import { strategyOrHalted } from './run-strategy.ts';
 import { StartSpecs } from './start-revision.ts';
 import { writeStatus } from './write.ts';
@@ -45,6 +45,10 @@ export interface VmControllerDeps {
   /** Keys of the VMs with a template of this DataVolume, or a volume on it. */
   readonly vmsOfDataVolume: (dataVolume: Key) => readonly Key[];
   readonly claims: DataVolumeDeps['claims'];
+  readonly volumeStatuses: ObserveDeps['volumeStatuses'] & {
+    /** Calls back with the key of a VM whose statuses may have changed; without one: with any. */
+    onChange(listener: (vm?: Key) => void): () => void;
+  };
   readonly events: EventRecorder;
   readonly clock: Clock;
   readonly log: Logger;
@@ -67,13 +71,14 @@ export class VmController implements Component {
 
   /** The informers have to be synced. A VM and its VMI have the same key. */
   async start(): Promise<void> {
-    const { vms, vmis, dataVolumes, vmsOfDataVolume } = this.#deps;
+    const { vms, vmis, dataVolumes, vmsOfDataVolume, volumeStatuses } = this.#deps;
     const wake = (key: string) => this.reconciler.wake(key);
     const wakeUsers = (dataVolume: Key) => vmsOfDataVolume(dataVolume).forEach(wake);
     this.#subscriptions.push(
       vms.onChange(wake),
       vmis.onChange((key) => this.#follow(key)),
       dataVolumes.onChange(wakeUsers),
+      volumeStatuses.onChange((vm) => (vm === undefined ? this.wakeAll() : this.#tell(vm))),
     );
     this.wakeAll();
   }
@@ -88,6 +93,11 @@ export class VmController implements Component {
     const hasRequests = vms.get(key)?.status?.stateChangeRequests?.length;
     if (vmi && !isFinal(vmi) && !isBeingDeleted(vmi) && !hasRequests) this.reconciler.wakeAfter(key, followMs);
     else this.reconciler.wake(key);
+  }
+
+  /** Of what is only told of a VM: a claim comes with its DataVolume, which wakes it, too. */
+  #tell(key: Key): void {
+    if (this.#deps.vms.get(key)) this.reconciler.wakeAfter(key, followMs);
   }
 
   /** The configuration has changed. */

@@ -1,4 +1,4 @@
-import type { VirtualMachine, VirtualMachineInstance } from '../../api/index.ts';
+import type { VirtualMachine, VirtualMachineInstance, VolumeSnapshotStatus } from '../../api/index.ts';
 import type { ReferencePolicy } from '../../cluster-config/index.ts';
 import type { Observed } from '../../reconcile/index.ts';
 import type { Referred } from '../instancetypes/index.ts';
@@ -21,6 +21,8 @@ export interface VmFacts {
   readonly isChanged: boolean | undefined;
   /** How far the DataVolumes are that its volumes are on. */
   readonly disks: DisksState;
+  /** Which of its volumes a snapshot would have; undefined: that is not known yet. */
+  readonly volumeStatuses: readonly VolumeSnapshotStatus[] | undefined;
   readonly now: Date;
 }
 

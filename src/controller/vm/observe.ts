@@ -4,6 +4,7 @@ import {
   resources,
   type VirtualMachine,
   type VirtualMachineInstance,
+  type VolumeSnapshotStatus,
 } from '../../api/index.ts';
 import { type Clock, errorMessage } from '../../base/index.ts';
 import type { ControllerConfig } from '../../cluster-config/index.ts';
@@ -35,6 +36,10 @@ export interface ObserveDeps extends DataVolumeDeps {
   readonly config: () => VmConfig;
   readonly startSpecs: Pick<StartSpecs, 'of'>;
   readonly instancetypes: Pick<Lookup, 'find'>;
+  /** Undefined: it is not known yet. */
+  readonly volumeStatuses: {
+    of(vm: VirtualMachine, signal: AbortSignal): Promise<readonly VolumeSnapshotStatus[] | undefined>;
+  };
 }
 
 /** A VM and its VMI have the same key. */
@@ -56,6 +61,7 @@ export async function observeVm(key: Key, deps: ObserveDeps, signal: AbortSignal
     const referred = isBeingDeleted(vm) ? none : await referredBy(vm, deps.instancetypes, config, signal);
     const dataVolumes = isBeingDeleted(vm) ? [] : await templateFacts(vm, deps, signal);
     const disks = disksState(vm, deps.dataVolumes);
+    const volumeStatuses = isBeingDeleted(vm) ? undefined : await deps.volumeStatuses.of(vm, signal);
     const whole = wholeVm(vm, referred);
     const startSpec = whole && (await wholeStartSpec(vm, vmi, deps, signal));
     const isChanged = vmi && startSpec && needsRestart(startSpec, whole, vmi, strategy);
@@ -72,6 +78,7 @@ export async function observeVm(key: Key, deps: ObserveDeps, signal: AbortSignal
       synced: config.synced,
       dataVolumes,
       disks,
+      volumeStatuses,
       changes,
       isChanged,
       ...expected,

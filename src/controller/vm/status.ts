@@ -36,6 +36,7 @@ export function projectVmStatus(seen: VmFacts, failure: VmFailure | undefined, r
   setStartFailure(status, seen, random);
   trimVolumeRequests(status, vm);
   setMemoryDump(status, seen);
+  setVolumeStatuses(status, seen);
   status.conditions = conditionsOf(seen, failure);
   status.printableStatus = printableStatus(seen, status);
   return status;
@@ -62,6 +63,12 @@ function setMemoryDump(status: VmStatus, { vm, vmi, now }: VmFacts): void {
   const request = projectDump(vm, vmi, rfc3339(now));
   if (request) status.memoryDumpRequest = request;
   else delete status.memoryDumpRequest;
+}
+
+function setVolumeStatuses(status: VmStatus, { volumeStatuses }: VmFacts): void {
+  if (!volumeStatuses) return;
+  if (volumeStatuses.length > 0) status.volumeSnapshotStatuses = [...volumeStatuses];
+  else delete status.volumeSnapshotStatuses;
 }
 
 function setStartFailure(status: VmStatus, { vm, vmi, now }: VmFacts, random: () => number): void {

@@ -182,6 +182,103 @@ describe('restores of VMs, on the storage of a standalone node', { skip: needsRo
     assert.equal(await node.read(claim), 'first');
   });
 
+  describe('what the TPM of a VM kept, and its EFI variables', () => {
+    const labelOf = ({ metadata }: KubeObject) => metadata.labels?.['persistent-state-for'];
+    const stateOf = async (vm: string) => (await node.claims()).filter((claim) => labelOf(claim) === vm);
+    const keep = (name: string, vm: string, uid = '') => {
+      const ownerReferences = [
+        { apiVersion: 'kubevirt.io/v1', kind: 'VirtualMachine', name: vm, uid, controller: true },
+      ];
+      const metadata = { labels: { 'persistent-state-for': vm }, ownerReferences };
+      return node.cluster.client.patch(resources.persistentVolumeClaims, { namespace, name }, { metadata }, 'merge');
+    };
+    const machine = (disk: string) => {
+      const volumes = [{ name: 'disk0', persistentVolumeClaim: { claimName: disk } }];
+      const devices = { disks: [{ name: 'disk0', disk: {} }], tpm: { persistent: true } };
+      return { template: { spec: { domain: { devices, memory: { guest: '64Mi' } }, volumes } } };
+    };
+    before(async () => {
+      await node.createClaim('safe', 'disk then');
+      await node.createClaim('tpm', 'key then');
+      const { metadata } = await node.createVm('vault', [], machine('safe'));
+      await keep('tpm', 'vault', metadata.uid);
+      await node.createSnapshot('locked', 'vault');
+    });
+
+    test('are in its snapshot', async () => {
+      const { status } = await node.untilTaken('locked');
+      const name = 'persistent-state-for-vault';
+      assert.deepEqual(status?.snapshotVolumes, { includedVolumes: ['disk0', name] });
+      await eventually(async () => {
+        const { volumeSnapshotStatuses } = (await node.vm('vault')).status ?? {};
+        assert.deepEqual(volumeSnapshotStatuses, [
+          { name: 'disk0', enabled: true },
+          { name, enabled: true },
+        ]);
+      });
+    });
+
+    test('come back with its disks, on another claim, and the one that it had goes', async () => {
+      await node.write('tpm', 'key later');
+      await node.createRestore('unlocked', 'locked', 'vault');
+      const { status } = await untilComplete('unlocked');
+      const restored = status?.restores?.[1]?.persistentVolumeClaim ?? '';
+      assert.match(restored, /^restore-.*-persistent-state-for-vault$/);
+      const states = await stateOf('vault');
+      assert.deepEqual(
+        states.map(({ metadata }) => metadata.name),
+        [restored],
+      );
+      assert.equal(states[0]?.metadata.ownerReferences?.[0]?.name, 'vault');
+      assert.deepEqual(
+        [await node.read(restored), (await node.vm('vault')).status?.restoreInProgress],
+        ['key then', undefined],
+      );
+      await node.cluster.untilGone(resources.persistentVolumeClaims, 'tpm');
+    });
+
+    test('come back in their place', async () => {
+      const [{ metadata: { name: before = '' } = {} } = {}] = await stateOf('vault');
+      await node.createSnapshot('again', 'vault');
+      await node.untilTaken('again');
+      await node.write(before, 'key later');
+      await node.createRestore('same', 'again', 'vault', { volumeRestorePolicy: 'InPlace' });
+      await untilComplete('same');
+      const states = await stateOf('vault');
+      assert.deepEqual(
+        states.map(({ metadata }) => metadata.name),
+        [before],
+      );
+      assert.equal(await node.read(before), 'key then');
+    });
+
+    test('come back with a VM that was deleted, and are no other VM’s', async () => {
+      await node.createRestore('stolen', 'locked', 'thief');
+      await untilSays('stolen', /keeps the state of a TPM or of EFI variables, which thief cannot have/);
+      await node.cluster.client.delete(vms, { namespace, name: 'vault' });
+      await node.cluster.untilGone(vms, 'vault');
+      for (const { metadata } of await stateOf('vault'))
+        await node.cluster.client.delete(resources.persistentVolumeClaims, metadata);
+      await eventually(async () => assert.deepEqual(await stateOf('vault'), []));
+      await node.createRestore('found', 'locked', 'vault');
+      await untilComplete('found');
+      const [state] = await stateOf('vault');
+      assert.equal(await node.read(state?.metadata.name ?? ''), 'key then');
+      assert.equal(state?.metadata.ownerReferences?.[0]?.uid, (await node.vm('vault')).metadata.uid);
+    });
+
+    test('are waited for: a VM that has none yet gets them with its first start', async () => {
+      await node.createVm('young', [], machine('root'));
+      await node.createSnapshot('early', 'young', { failureDeadline: '3s' });
+      const early = await node.untilSnapshot('early', 'failed', ({ status }) => status?.phase === 'Failed');
+      assert.match(
+        early.status?.error?.message ?? findCondition(early.status?.conditions, 'Failure')?.reason ?? '',
+        /deadline/,
+      );
+      await node.cluster.client.delete(vms, { namespace, name: 'young' });
+    });
+  });
+
   test('a restore whose finalizer was taken off leaves no VM locked', async () => {
     const status = { restoreInProgress: 'nobody' };
     await node.cluster.client.patch(vms, { namespace, name: 'box' }, { status }, 'merge', { subresource: 'status' });

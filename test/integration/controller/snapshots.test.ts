@@ -40,6 +40,38 @@ describe('snapshots of VMs, on the storage of a standalone node', { skip: needsR
     await eventually(async () => assert.deepEqual([await node.contents(), await node.volumeSnapshots()], [[], []]));
   });
 
+  test('a VM says which of its volumes a snapshot would have, as soon as they are there', async () => {
+    const statuses = async () => (await node.vm('told')).status?.volumeSnapshotStatuses;
+    await node.createVm('told', ['root', 'awaited']);
+    const root = { name: 'disk0', enabled: true };
+    await eventually(async () =>
+      assert.deepEqual(await statuses(), [root, { name: 'disk1', enabled: false, reason: 'PVC not found' }]),
+    );
+    await node.createClaim('awaited', 'late');
+    await eventually(async () => assert.deepEqual(await statuses(), [root, { name: 'disk1', enabled: true }]));
+    const { items } = await node.cluster.client.list(resources.volumeSnapshotClasses);
+    for (const { metadata } of items) await node.cluster.client.delete(resources.volumeSnapshotClasses, metadata);
+    await eventually(async () =>
+      assert.deepEqual(
+        (await statuses())?.map(({ enabled }) => enabled),
+        [false, false],
+      ),
+    );
+    for (const { metadata, ...rest } of items) {
+      const { name, annotations } = metadata;
+      await node.cluster.client.create(resources.volumeSnapshotClasses, {
+        ...rest,
+        metadata: { name, ...(annotations && { annotations }) },
+      });
+    }
+    await eventually(async () =>
+      assert.deepEqual(
+        (await statuses())?.map(({ enabled }) => enabled),
+        [true, true],
+      ),
+    );
+  });
+
   test('Retain keeps what the snapshot has', async () => {
     await node.createSnapshot('kept', 'plain', { deletionPolicy: 'Retain' });
     await node.untilTaken('kept');

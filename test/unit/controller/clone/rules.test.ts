@@ -53,7 +53,7 @@ const unsupported = {
 function seen(facts: Partial<PresentClone> = {}): PresentClone {
   const none = { problem: undefined, snapshot: undefined, content: undefined, restore: undefined, target: undefined };
   const base = { kind: 'present' as const, key: 'default/c', uid: 'u', now, clone: cloneOf(), isOfVm: true, names };
-  return { ...base, ...none, source: vm, volumes: [], leftOut: [], isBound: false, ...facts };
+  return { ...base, ...none, keepsState: false, source: vm, volumes: [], leftOut: [], isBound: false, ...facts };
 }
 
 const succeeded = cloneOf({ phase: 'Succeeded', restoreName: 'tmp-restore-u' });
@@ -67,7 +67,9 @@ const rows: readonly (readonly [rule: string, seen: CloneObservation, steps: str
   ['helpers-left', seen({ clone: succeeded, target: vm, restore: complete, isBound: true }), 'deleteHelpers'],
   ['helpers-left', seen({ clone: succeeded, target: vm }), 'deleteHelpers'],
   ['succeeded', seen({ clone: cloneOf({ phase: 'Succeeded' }), target: vm }), ''],
-  ['refused', seen({ problem: 'keeps a TPM' }), ''],
+  ['refused', seen({ problem: 'a VM cannot be a clone of itself' }), ''],
+  ['state-refused', seen({ keepsState: true }), ''],
+  ['state-refused', seen({ ...taken, keepsState: true }), ''],
   ['restored', seen({ ...taken, restore: complete, target: vm }), ''],
   [
     'restore-failed',

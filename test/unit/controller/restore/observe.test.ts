@@ -50,6 +50,8 @@ interface World {
   readonly pods?: readonly Pod[];
   readonly snapshot?: VirtualMachineSnapshot;
   readonly claims?: readonly PersistentVolumeClaim[];
+  readonly stateClaims?: readonly PersistentVolumeClaim[];
+  readonly formerStateClaims?: readonly PersistentVolumeClaim[];
 }
 
 const claims = ['root', 'precious'].map(buildClaim);
@@ -65,6 +67,8 @@ function observed(world: World, users: ObserveDeps['pods'] = { list: () => world
     ...{ restores: cacheOf([restore]), snapshots: cacheOf([snapshot]), contents: cacheOf([content]) },
     ...{ volumeSnapshots: cacheOf([]), vms: cacheOf(vms), vmis: cacheOf([]), pods: users },
     ...{ claims: cacheOf(world.claims ?? claims), storageClasses: cacheOf([]) },
+    stateClaims: () => world.stateClaims ?? [],
+    formerStateClaims: () => world.formerStateClaims ?? [],
     dataVolumes: { lookUp: () => ({ kind: 'absent' }) },
     clock: new FakeClock(),
   };
@@ -176,15 +180,83 @@ test('a snapshot that is being deleted is restored by whoever has deleted claims
   assert.deepEqual([observed(world).held.length, observed({ ...world, content }).held.length], [0, 1]);
 });
 
+const stateVolume = 'persistent-state-for-vm1';
+const withTpm = (volumes: readonly object[]) => ({
+  template: { spec: { domain: { devices: { tpm: { persistent: true } } }, volumes } } as never,
+});
+
+describe('what a TPM kept, and EFI variables', () => {
+  const content = buildContent(vmOn(onClaims('root'), 'vm1', withTpm(onClaims('root'))), {
+    root: 'root',
+    [stateVolume]: 'state-then',
+  });
+  const restore = restoreOf(
+    {},
+    {
+      restores: [
+        { volumeName: 'root', persistentVolumeClaim: 'restore-u-root', volumeSnapshotName: 'v-root' },
+        { volumeName: stateVolume, persistentVolumeClaim: 'restore-u-state', volumeSnapshotName: 'v-state' },
+      ],
+    },
+  );
+  const made = (name: string, labels?: Record<string, string>): PersistentVolumeClaim => {
+    const claim = buildClaim(name);
+    const annotated = { annotations: { [annotations.lastRestore]: 'back-u' }, ...(labels && { labels }) };
+    return { ...claim, metadata: { ...claim.metadata, ...annotated } };
+  };
+  const label = { 'persistent-state-for': 'vm1' };
+  const now = { ...buildClaim('state-now'), metadata: { ...buildClaim('state-now').metadata, labels: label } };
+  const restored = [made('restore-u-root'), made('restore-u-state')];
+  const stepsOf = (world: Partial<World>) => {
+    const seen = observed({ restore, vms: [own], content, claims: restored, stateClaims: [now], ...world });
+    return decideRestore(seen).steps.map(({ step, ...rest }) => {
+      const { claim, former = [], claims: old = [] } = rest as Record<string, never>;
+      const names = [claim, ...(former as []), ...(old as [])].flatMap(
+        (each: PersistentVolumeClaim | undefined) => each?.metadata.name ?? [],
+      );
+      return [step, ...names].join(' ');
+    });
+  };
+
+  test('the restored claim takes the place of the one that the VM has, before the VM itself is changed', () => {
+    assert.deepEqual(stepsOf({}), ['switchState restore-u-state state-now', 'writeTarget']);
+    const [root = now, state = now] = restored;
+    const half = [root, made('restore-u-state', label)];
+    assert.deepEqual(stepsOf({ claims: half, stateClaims: [now, ...half.slice(1)] }), [
+      'switchState restore-u-state state-now',
+      'writeTarget',
+    ]);
+    assert.deepEqual(stepsOf({ claims: half, stateClaims: half.slice(1) }), ['writeTarget']);
+    assert.deepEqual(stepsOf({ stateClaims: [] }), ['switchState restore-u-state', 'writeTarget']);
+    assert.deepEqual(stepsOf({ claims: [root, { ...state, status: { phase: 'Pending' } }] }), []);
+  });
+
+  test('what it had goes when the VM is restored', () => {
+    const lastRestore = { [annotations.lastRestore]: 'back-u' };
+    const vms = [{ ...own, metadata: { ...own.metadata, annotations: lastRestore } }];
+    assert.deepEqual(stepsOf({ vms, formerStateClaims: [now] }), ['deleteFormerState state-now']);
+    const going = { ...now, metadata: { ...now.metadata, ...deleted } };
+    assert.deepEqual(stepsOf({ vms, formerStateClaims: [going] }), ['ownRevisions', 'unlockTarget']);
+  });
+});
+
 describe('what cannot be restored', () => {
-  test('a snapshot of a VM that keeps the state of a TPM or of EFI variables', () => {
+  test('a snapshot of a VM that keeps the state of a TPM or of EFI variables, into a VM of another name', () => {
     for (const domain of [
       { devices: { tpm: { persistent: true } } },
       { firmware: { bootloader: { efi: { persistent: true } } } },
     ]) {
-      const kept = buildVm({ template: { spec: { domain } } });
-      assert.match(problemOf({ restore: restoreOf({}), vms: [own], content: buildContent(kept) }), /TPM .* EFI/);
+      const content = buildContent(buildVm({ template: { spec: { domain } } }), { [stateVolume]: 'state' });
+      assert.match(problemOf({ restore: restoreOf(into('new')), vms: [own], content }), /TPM .* EFI .* which new/);
+      assert.equal(problemOf({ restore: restoreOf({}), vms: [own], content }), '');
+      assert.equal(problemOf({ restore: restoreOf({}), vms: [], content }), '');
     }
+  });
+
+  test('one that has nothing of that state, into a VM that is no more: it would begin with none', () => {
+    const content = buildContent(vmOn(onClaims('root'), 'vm1', withTpm(onClaims('root'))), { root: 'root' });
+    assert.match(problemOf({ restore: restoreOf({}), vms: [], content }), /volumes persistent-state-for-vm1: a new VM/);
+    assert.equal(problemOf({ restore: restoreOf({}), vms: [own], content }), '');
   });
 
   test('one that has not all disks, into a new VM: that would be on the disks of its source', () => {

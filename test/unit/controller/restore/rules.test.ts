@@ -68,12 +68,21 @@ const wanted = buildVm({ runStrategy: 'Halted' });
 
 function sourceOf(facts: Partial<SourceFacts> = {}): SourceFacts {
   const kept = { vmUid: 'uid-vm', snapshot: buildSnapshot(), content: buildContent() };
-  return { ...kept, volumes: [volumeOf()], dataVolumes: [], wanted, obsolete: [], unkept: [], ...facts };
+  const none = { dataVolumes: [], obsolete: [], unkept: [], state: undefined };
+  return { ...kept, ...none, volumes: [volumeOf()], wanted, ...facts };
 }
 
 function seen(facts: Partial<PresentRestore> = {}): PresentRestore {
   const base = { kind: 'present' as const, key: 'default/back', uid: 'u', now, problem: undefined, busy: undefined };
-  const more = { isRestored: false, isLocked: true, isRunning: false, isLate: false, leftover: [], held: [] };
+  const more = {
+    isRestored: false,
+    isLocked: true,
+    isRunning: false,
+    isLate: false,
+    leftover: [],
+    formerState: [],
+    held: [],
+  };
   return { ...base, ...more, restore: restoreOf({}, listed), target: vm, source: sourceOf(), ...facts };
 }
 
@@ -98,6 +107,7 @@ const marked = volumeOf({
 });
 const noted = restoreOf({}, { restores: [{ ...named, dataVolumeName: 'd' }] });
 const awaited = volumeOf({ claim: claimOf('Bound', { annotations: { [annotations.restoredOwnedByVm]: 'back' } }) });
+const state = { claim: claimOf(), isMarked: false, former: [] };
 const absent: RestoreObservation = { kind: 'absent', key: 'default/back', uid: '', now, marked: [] };
 
 const rows: readonly (readonly [rule: string, seen: RestoreObservation, steps: string])[] = [
@@ -171,6 +181,7 @@ const rows: readonly (readonly [rule: string, seen: RestoreObservation, steps: s
   ],
   ['obsolete-not-noted', seen({ source: sourceOf({ obsolete: ['old'] }) }), ''],
   ['target-not-restored', seen(), 'writeTarget'],
+  ['target-not-restored', seen({ source: sourceOf({ state }) }), 'switchState writeTarget'],
   [
     'target-not-restored',
     seen({ source: sourceOf({ volumes: [volumeOf({ claim: claimOf('Pending'), bindsLater: true })] }) }),
@@ -178,6 +189,7 @@ const rows: readonly (readonly [rule: string, seen: RestoreObservation, steps: s
   ],
   ['claims-without-owner', seen({ isRestored: true, source: sourceOf({ volumes: [awaited] }) }), 'ownClaims'],
   ['obsolete-data-volumes', seen({ isRestored: true, leftover: [dataVolume] }), 'deleteDataVolumes'],
+  ['former-state', seen({ isRestored: true, formerState: [claimOf()] }), 'deleteFormerState'],
   ['restored', seen({ isRestored: true }), 'ownRevisions unlockTarget'],
   ['restored', seen({ isRestored: true, isLocked: false }), 'ownRevisions'],
   ['restored', seen({ isRestored: true, held: [buildContent()] }), 'ownRevisions letGo unlockTarget'],

@@ -34,6 +34,7 @@ function depsOf({ snapshots, contents = [], vms = [vm] }: World, asked: string[]
   return {
     ...{ snapshots: cacheOf(snapshots), contents: cacheOf(contents), vms: cacheOf(vms), vmis: cacheOf([]) },
     claims: cacheOf(Object.entries(claims).map(onClass)),
+    stateClaims: () => [],
     ...{ pods: { list: () => [] }, dataVolumes: { fillingOf: () => undefined }, clock: new FakeClock() },
     classes: {
       of: async (name) => {

@@ -359,7 +359,16 @@ function restartRequired(
 ): string | undefined {
   const vmi = hasVmi ? buildVmi({}, { phase: 'Running' }) : undefined;
   const expected = { creationExpected: false, deletionExpected: false };
-  const seen = { vm, vmi, ...expected, changes: found, isChanged, disks: 'ready' as const, now: new Date(0) };
+  const seen = {
+    vm,
+    vmi,
+    ...expected,
+    changes: found,
+    isChanged,
+    disks: 'ready' as const,
+    volumeStatuses: undefined,
+    now: new Date(0),
+  };
   const { conditions } = projectVmStatus(seen, undefined, () => 0);
   return conditions?.find(({ type }) => type === 'RestartRequired')?.message;
 }

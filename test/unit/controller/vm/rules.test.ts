@@ -332,9 +332,13 @@ const rows: readonly Row[] = [
 function observationOf(seen: Partial<PresentVm>): PresentVm {
   const expected = { creationExpected: false, deletionExpected: false };
   const unless = { vm: always, vmi: undefined, adoptable: undefined, plugsVolumes: true, changes: [] };
-  const unknown: Pick<PresentVm, 'isChanged' | 'referred' | 'referencePolicy' | 'dataVolumes' | 'disks' | 'synced'> = {
+  const unknown: Pick<
+    PresentVm,
+    'isChanged' | 'referred' | 'referencePolicy' | 'dataVolumes' | 'disks' | 'synced' | 'volumeStatuses'
+  > = {
     dataVolumes: [],
     disks: 'ready',
+    volumeStatuses: [],
     isChanged: undefined,
     referred: { kind: 'none' },
     referencePolicy: 'reference',

@@ -122,7 +122,14 @@ test('what a bare API server took for requests is passed over', () => {
 
 function statusOf(vm: VirtualMachine) {
   const expected = { creationExpected: false, deletionExpected: false, changes: [], isChanged: undefined };
-  const seen = { vm, vmi: undefined, ...expected, disks: 'ready' as const, now: new Date(0) };
+  const seen = {
+    vm,
+    vmi: undefined,
+    ...expected,
+    disks: 'ready' as const,
+    volumeStatuses: undefined,
+    now: new Date(0),
+  };
   return projectVmStatus(seen, undefined, () => 0);
 }
 
