@@ -1,5 +1,5 @@
 import { networkLines } from './sandbox-network.ts';
-import type { SandboxPlan } from './sandbox-plan.ts';
+import type { SandboxMount, SandboxPlan } from './sandbox-plan.ts';
 import { rootLines } from './sandbox-root.ts';
 import { shellQuote } from './shell-quote.ts';
 
@@ -72,7 +72,7 @@ trap 'asked=1; true 2>/dev/null >${askedFile}; [ -z "$child" ] || kill -TERM "$c
  * ends. Its working directory stays the sandbox's on the host: the one way out of the pod, for its exit code, which the rights of
  * process 1 keep from everybody else in the pod. `programs` is what the pod needs besides the system's programs.
  */
-export function initScript(plan: SandboxPlan, programs: readonly string[]): string {
+export function initScript(plan: SandboxPlan, programs: readonly SandboxMount[]): string {
   return `#!/bin/sh
 umask 022
 finish() {

@@ -11,7 +11,7 @@ import { accountFiles } from './accounts.ts';
 import { copyLibvirtCache } from './libvirt-cache.ts';
 import { mountsBelow } from './pods-mount.ts';
 import { execInSandbox, type SandboxCommand, type SandboxPlace } from './sandbox-exec.ts';
-import type { SandboxPlan } from './sandbox-plan.ts';
+import type { SandboxMount, SandboxPlan } from './sandbox-plan.ts';
 import { initScript, rootMade, shimScript } from './sandbox-script.ts';
 
 export type SandboxState =
@@ -231,22 +231,20 @@ export class Sandboxes {
   async #prepare(plan: SandboxPlan): Promise<string> {
     const dir = this.#dir(plan.uid);
     await mkdir(dir, { recursive: true, mode: 0o700 });
-    for (const name of ['lib-libvirt', 'log-libvirt', 'log-swtpm']) {
+    const makeDir = async (name: string) => {
       await mkdir(path.join(dir, name), { recursive: true });
       await chmod(path.join(dir, name), 0o755);
-    }
-    await copyLibvirtCache(this.#options.libvirtCacheDir, path.join(dir, 'cache-libvirt'));
-    const accounts = accountFiles(await readFile('/etc/passwd', 'utf8'), await readFile('/etc/group', 'utf8'));
-    for (const [name, text] of Object.entries(accounts)) {
-      await writeFile(path.join(dir, name), text);
-      await chmod(path.join(dir, name), 0o644);
-    }
-    await writeForThisBoot(
-      path.join(dir, 'shim.sh'),
-      shimScript(await this.#makeCgroup(plan.uid), plan.network !== undefined),
-    );
+    };
+    const [programs, cgroup] = await Promise.all([
+      Promise.all(this.#options.programs.map(programMount)),
+      this.#makeCgroup(plan.uid),
+      copyLibvirtCache(this.#options.libvirtCacheDir, path.join(dir, 'cache-libvirt')),
+      writeAccounts(dir),
+      ...['root', 'lib-libvirt', 'log-libvirt', 'log-swtpm'].map(makeDir),
+    ]);
+    await writeForThisBoot(path.join(dir, 'shim.sh'), shimScript(cgroup, plan.network !== undefined));
     // Last: with this file the sandbox counts as started. It has the pod's environment in it.
-    await writeForThisBoot(path.join(dir, 'init.sh'), initScript(plan, this.#options.programs));
+    await writeForThisBoot(path.join(dir, 'init.sh'), initScript(plan, programs));
     return dir;
   }
 
@@ -258,6 +256,22 @@ export class Sandboxes {
       () => undefined,
     );
   }
+}
+
+async function writeAccounts(dir: string): Promise<void> {
+  const [passwd, group] = await Promise.all(['/etc/passwd', '/etc/group'].map((file) => readFile(file, 'utf8')));
+  for (const [name, text] of Object.entries(accountFiles(passwd ?? '', group ?? ''))) {
+    await writeFile(path.join(dir, name), text);
+    await chmod(path.join(dir, name), 0o644);
+  }
+}
+
+async function programMount(program: string): Promise<SandboxMount> {
+  const isFile = await stat(program).then(
+    (found) => !found.isDirectory(),
+    () => false,
+  );
+  return { source: program, target: program, readOnly: true, type: isFile ? 'file' : 'directory' };
 }
 
 /** Its last process, the shim, may still be on its way out. */

@@ -42,13 +42,14 @@ printf '%s\\n' 'user = "+${qemuUser.uid}"' 'group = "+${qemuUser.gid}"' 'securit
 libvirtd -f /run/libvirtd.conf &
 ask() { virsh -c qemu:///system "$@"; }
 tries=0
-until ask version >/dev/null 2>&1; do
+until [ -S /run/libvirt/libvirt-sock ] && ask version >/dev/null 2>&1; do
   tries=$((tries + 1))
-  [ "$tries" -lt 200 ] || die 'libvirtd does not answer'
+  [ "$tries" -lt 400 ] || die 'libvirtd does not answer'
   kill -0 $! 2>/dev/null || die 'libvirtd has ended'
-  sleep 0.1
+  sleep 0.05
 done
-has() { ask help domcapabilities | grep -q -e "$1" && echo "$1"; }
+help=$(ask help domcapabilities)
+has() { case $help in *"$1"*) echo "$1" ;; esac; }
 expand=$(has --expand-cpu-features)
 supported=$(has --supported-cpu-features)
 set -e

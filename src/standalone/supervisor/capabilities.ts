@@ -13,7 +13,8 @@ import type { KvmSupport } from './kvm.ts';
 
 export interface CapabilitiesOptions {
   readonly paths: Pick<NodePaths, 'runDir' | 'labellerDir' | 'libvirtCacheDir'>;
-  readonly kvm: KvmSupport['kvm'];
+  /** It may take seconds to find out: all else goes on meanwhile. */
+  readonly kvm: KvmSupport['kvm'] | Promise<KvmSupport['kvm']>;
   /** As Node.js names it: `x64`. */
   readonly arch: string;
   /** A machine under load asks QEMU for half a minute. */
@@ -32,8 +33,8 @@ const programs = [
 
 /**
  * Plays the init container of the agent's pod: leaves what libvirt says about this machine where the agent looks for it, once per
- * boot, KVM support and version of libvirt and QEMU. In the background, since nothing waits for it: without these files the node
- * has no labels of CPU models and machine types.
+ * boot, KVM support and version of libvirt and QEMU. Without these files the node has no labels of CPU models and machine types, and the first VM waits
+ * for them: it is begun before all else, in the background.
  */
 export class Capabilities implements Component {
   readonly name = 'capabilities';
@@ -105,26 +106,30 @@ export class Capabilities implements Component {
   }
 
   async #key(): Promise<string> {
-    const { kvm, arch } = this.#options;
     const versions = await identitiesOf(programs);
-    return JSON.stringify([await currentBootId(), kvm, arch, versions]);
+    return JSON.stringify([await currentBootId(), await this.#options.kvm, this.#options.arch, versions]);
   }
 
   async #ask(dir: string, signal: AbortSignal): Promise<void> {
-    const { paths, kvm, arch: nodeArch, timeoutMs = 120_000 } = this.#options;
+    const { paths, arch: nodeArch, timeoutMs = 120_000 } = this.#options;
     const arch = architectures[nodeArch] ?? '';
     if (!(arch in machines)) throw new NodeError('SANDBOX', `nothing is known of virtual machines on ${nodeArch}`);
     const { libvirtCacheDir } = paths;
-    const script = capabilitiesScript({ dir, libvirtCacheDir, arch, virttype: kvm === 'works' ? 'kvm' : 'qemu' });
+    const script = capabilitiesScript({
+      dir,
+      libvirtCacheDir,
+      arch,
+      virttype: (await this.#options.kvm) === 'works' ? 'kvm' : 'qemu',
+    });
     const accounts = accountFiles(await readFile('/etc/passwd', 'utf8'), await readFile('/etc/group', 'utf8'));
     await writeFile(path.join(dir, 'passwd'), accounts.passwd);
     await writeFile(path.join(dir, 'group'), accounts.group);
     await writeFile(path.join(dir, 'no-kvm'), '', { mode: 0 });
     await writeFile(path.join(dir, 'script.sh'), script);
     const namespaces = ['--mount', '--propagation', 'slave', '--pid', '--ipc', '--fork', '--kill-child=KILL'];
-    // It gives way to VMs that start, and does not outlive this program.
-    const argv = ['-n', '10', 'setpriv', '--pdeathsig', 'KILL', 'unshare', ...namespaces];
-    const child = spawn('nice', [...argv, '/bin/sh', path.join(dir, 'script.sh')], {
+    // It does not outlive this program.
+    const argv = ['--pdeathsig', 'KILL', 'unshare', ...namespaces];
+    const child = spawn('setpriv', [...argv, '/bin/sh', path.join(dir, 'script.sh')], {
       cwd: '/',
       env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C' },
       stdio: ['ignore', 'ignore', 'pipe'],

@@ -50,6 +50,7 @@ export class StandaloneNode {
   #page: NodePage | undefined;
   #members: readonly NodeMember[];
   #network: PodNetwork | undefined;
+  #capabilities: Capabilities | undefined;
 
   constructor(options: StandaloneNodeOptions, deps: StandaloneNodeDeps) {
     this.#options = options;
@@ -130,6 +131,7 @@ export class StandaloneNode {
     this.#stopping.abort(new Error('the node is stopping'));
     await attempt(each(this.#members, (member) => member.stopAgent()));
     await attempt(this.#lifecycle?.stop());
+    await attempt(this.#capabilities?.stop());
     for (const member of this.#members) member.disconnect();
     this.#client?.close();
     this.#client = undefined;
@@ -197,6 +199,9 @@ export class StandaloneNode {
     const { log } = this.#deps;
     await this.#programs.endLeftovers();
     const kvmSupport = findKvmSupport(paths, this.#deps.probe ?? probeKvm);
+    const kvmAnswer = kvmSupport.then((answer) => answer.kvm);
+    this.#capabilities = new Capabilities({ paths, kvm: kvmAnswer, arch: process.arch }, { log });
+    await this.#capabilities.start();
     this.#members = this.#makeMembers(await findCgroupRoot('virt-node'));
     for (const member of this.#members) await member.shareMounts();
     await this.#startApi();
@@ -230,7 +235,6 @@ export class StandaloneNode {
       ...(await dataVolumeComponents(dataVolumes, { client: this.client, images, log })),
       ...members,
       new NodeServices({ client: this.client, network: networks, dial, log }),
-      new Capabilities({ paths, kvm, arch: process.arch }, { log }),
       ...(await this.#makePage()),
     ]);
     await this.#lifecycle.start(this.#stopping.signal);

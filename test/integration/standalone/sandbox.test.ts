@@ -25,6 +25,7 @@ import {
   LoopDevices,
   mountsBelow,
   Sandboxes,
+  type SandboxMount,
   type SandboxPlan,
   type SandboxState,
   shareMounts,
@@ -353,6 +354,66 @@ describe('pod sandbox', { skip: needsRoot }, () => {
     assert.equal((await until('h1', 'exited')).exitCode, 0, await log('h1'));
     await assert.rejects(readFile('/owned-by-pod'), { code: 'ENOENT' });
     await assert.rejects(sandboxes.inspect('../../etc'), { code: 'POD_INVALID' });
+  });
+
+  test('names that a table of mounts has words for stay names, of directories and of files, of sources and of mount points', async () => {
+    const names = [
+      'a b\tc',
+      'new\nline',
+      '#comment',
+      'back\\040slash',
+      '"quoted"',
+      'LABEL=root',
+      'ro,exec',
+      'ümläut 🐧',
+      '%s%n',
+    ];
+    const mounts: SandboxMount[] = [];
+    for (const [index, name] of names.entries()) {
+      const source = path.join(dir, 'odd', name);
+      await mkdir(source, { recursive: true });
+      await writeFile(path.join(source, 'file'), `${index}`);
+      const readOnly = index % 2 === 0;
+      mounts.push({ source, target: `/run/${name}`, readOnly, type: 'directory' });
+      mounts.push({ source: path.join(source, 'file'), target: `/run/files/${name}`, readOnly, type: 'file' });
+    }
+    const script = [
+      `const { readFileSync, writeFileSync } = require('node:fs');`,
+      `for (const [index, name] of ${JSON.stringify(names)}.entries())`,
+      '  for (const file of ["/run/" + name + "/file", "/run/files/" + name]) {',
+      "    if (readFileSync(file, 'latin1') !== String(index)) console.log('another file', file);",
+      '    let isWritten = true; try { writeFileSync(file, String(index)); } catch { isWritten = false; }',
+      "    if (isWritten === (index % 2 === 0)) console.log('written', isWritten, file);",
+      '  }',
+    ];
+    // In the pod the program is where it is on this machine.
+    const program = path.join(dir, 'look.cjs');
+    await writeFile(program, script.join('\n'));
+    mounts.push({ source: program, target: '/look.cjs', readOnly: true, type: 'file' });
+    mounts.push({ source: process.execPath, target: '/run/node', readOnly: true, type: 'file' });
+    await sandboxes.start(await plan('odd', 'exec /run/node /look.cjs', { mounts }));
+    assert.equal((await until('odd', 'exited')).exitCode, 0, await log('odd'));
+    assert.equal(await log('odd'), '');
+  });
+
+  test('a file is mounted below a volume that is a mount itself, and what is mounted on a link of a volume stays in the pod', async () => {
+    const outer = path.join(dir, 'pods/nested/volumes/kubernetes.io~empty-dir/outer');
+    await mkdir(outer, { recursive: true });
+    const inner = path.join(dir, 'inner.img');
+    await writeFile(inner, 'inner');
+    const aim = path.join(dir, 'aim');
+    await mkdir(aim);
+    await symlink(aim, path.join(outer, 'link'));
+    const mounts: SandboxMount[] = [
+      { source: outer, target: '/run/outer', readOnly: false, type: 'directory' },
+      { source: path.dirname(inner), target: '/run/outer/link/deeper', readOnly: true, type: 'directory' },
+      { source: inner, target: '/run/outer/disks/disk.img', readOnly: true, type: 'file' },
+    ];
+    const script = 'cat /run/outer/disks/disk.img; true 2>/dev/null >/run/outer/disks/disk.img && echo written';
+    await sandboxes.start(await plan('nested', script, { mounts }));
+    await until('nested', 'exited');
+    assert.equal(await log('nested'), 'inner');
+    assert.deepEqual(await mountsBelow(dir), [], 'nothing is mounted on the machine');
   });
 
   test('what a pod writes to libvirt’s cache reaches no other pod and not the node', async () => {
