@@ -1,12 +1,13 @@
 import { randomInt } from 'node:crypto';
 import { connect, type Socket } from 'node:net';
 import type { VirtualMachineInstance } from '../../api/index.ts';
-import { type Clock, errorMessage, type Logger, sleep, Turn } from '../../base/index.ts';
+import { type Clock, errorMessage, type Logger, Turn } from '../../base/index.ts';
 import type { DomainRef } from '../../libvirt/index.ts';
 import { LauncherError } from '../errors.ts';
 import { existingDomain, type Hypervisor, type LauncherEvent } from '../ports.ts';
 import { type Forward, Forwards, forwardState, isSameForward } from './forwards.ts';
 import { type PublishedPorts, publishedPorts, shownForward } from './published-ports.ts';
+import { TableLooks } from './table-looks.ts';
 
 export interface UserNetworkDeps {
   readonly hypervisor: Pick<Hypervisor, 'lookup' | 'monitor'>;
@@ -20,7 +21,6 @@ export interface UserNetworkDeps {
 /** A program that has a port may end. */
 const lookAgainMs = 20_000;
 const answerMs = 10_000;
-const [firstPauseMs, maxPauseMs] = [5, 200];
 const maxDraws = 10;
 
 /**
@@ -31,6 +31,7 @@ export class UserNetwork {
   readonly #domainName: string;
   readonly #deps: UserNetworkDeps;
   readonly #forwards: Forwards;
+  readonly #looks: TableLooks;
   /** What is published, as it was asked for. */
   #done: string | undefined;
   readonly #told = new Set<string>();
@@ -43,6 +44,8 @@ export class UserNetwork {
     this.#domainName = options.domainName;
     this.#deps = deps;
     this.#forwards = new Forwards(deps.hypervisor);
+    const read = async () => (await this.#forwards.read(await this.#domain())).rows;
+    this.#looks = new TableLooks({ read, clock: deps.clock });
   }
 
   /** A QEMU that has just been started forwards nothing yet. */
@@ -78,12 +81,12 @@ export class UserNetwork {
    */
   async connect(guestPort: number, signal: AbortSignal): Promise<Socket> {
     this.#deps.refuse(`port ${guestPort}`);
-    const domain = await existingDomain(this.#deps.hypervisor, this.#domainName);
+    const domain = await this.#domain();
     const { netdev } = await this.#forwards.read(domain);
     const forward = await this.#open(domain, netdev, guestPort);
     const joined = new JoinedSocket(forward);
     try {
-      await this.#answered(domain, joined, signal);
+      await this.#answered(joined, signal);
       return joined.release();
     } catch (error) {
       joined.destroy();
@@ -93,13 +96,18 @@ export class UserNetwork {
     }
   }
 
+  /** Throws LauncherError DOMAIN_NOT_FOUND. */
+  #domain(): Promise<DomainRef> {
+    return existingDomain(this.#deps.hypervisor, this.#domainName);
+  }
+
   /** False: something of it is not published (yet). */
   async #publish({ forwards, problems }: PublishedPorts): Promise<boolean> {
     if (forwards.length === 0) {
       this.#tellOfMissing(problems);
       return true;
     }
-    const domain = await existingDomain(this.#deps.hypervisor, this.#domainName);
+    const domain = await this.#domain();
     const { netdev, rows } = await this.#forwards.read(domain);
     const there = rows.filter(({ state }) => state === forwardState);
     // A launcher that was killed may have left some that were for a moment.
@@ -152,11 +160,12 @@ export class UserNetwork {
   }
 
   /** QEMU takes each connection at once, and then asks the guest; its table says what the guest answered. */
-  async #answered(domain: DomainRef, joined: JoinedSocket, signal: AbortSignal): Promise<void> {
+  async #answered(joined: JoinedSocket, signal: AbortSignal): Promise<void> {
     const { clock } = this.#deps;
     const untilMs = clock.monotonicMs() + answerMs;
-    for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(2 * pauseMs, maxPauseMs)) {
-      const { rows } = await this.#forwards.read(domain);
+    for (let isNew = true; ; isNew = false) {
+      const rows = await this.#looks.next(isNew);
+      signal.throwIfAborted();
       const { address, port, guestPort } = joined.forward;
       const row = rows.find((each) => each.address === address && each.port === port && each.state !== forwardState);
       if (joined.hasBytes || (row && row.state !== 'SYN_SENT' && !joined.hasEnded)) return;
@@ -165,7 +174,6 @@ export class UserNetwork {
       if (clock.monotonicMs() > untilMs) {
         throw new LauncherError('INVALID_REQUEST', `${words}: no answer in ${answerMs / 1000} s`);
       }
-      await sleep(pauseMs, signal, clock);
     }
   }
 }

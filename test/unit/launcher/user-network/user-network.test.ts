@@ -143,6 +143,30 @@ test('a port on which nothing listens, a guest that does not answer and one that
   assert.deepEqual(qemu.forwards, []);
 });
 
+test('twenty connections that wait ask QEMU’s monitor as often as one', async () => {
+  qemu.guest.set(23, 'silent');
+  const clock = new FakeClock();
+  const network = networkWith(clock);
+  const gone = new AbortController();
+  const asked = Array.from({ length: 20 }, () => assert.rejects(network.connect(23, gone.signal), /gone/));
+  await eventually(() => assert.equal(qemu.forwards.length, 20));
+  // Each has had its first look.
+  for (let times = 0; times < 20; times++) {
+    clock.advance(200);
+    await settle();
+  }
+  const before = qemu.looks;
+  for (let times = 0; times < 10; times++) {
+    clock.advance(200);
+    await settle();
+  }
+  assert.ok(qemu.looks - before <= 10, `${qemu.looks - before} looks in 2 s`);
+  gone.abort(new Error('gone'));
+  clock.advance(200);
+  await Promise.all(asked);
+  assert.deepEqual(qemu.forwards, []);
+});
+
 test('a caller that goes leaves nothing open', async () => {
   qemu.guest.set(23, 'silent');
   const gone = new AbortController();
