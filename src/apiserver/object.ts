@@ -18,8 +18,8 @@ export function at(value: unknown, ...path: readonly (string | number)[]): unkno
   return current;
 }
 
-/** Text at a path; undefined when it is missing or no text. */
-export function textAt(value: unknown, ...path: readonly (string | number)[]): string | undefined {
+/** The text at a path, also an empty one, which a field of an object may mean: `textAt` of `base` knows none. Undefined when it is missing or no text. */
+export function stringAt(value: unknown, ...path: readonly (string | number)[]): string | undefined {
   const found = at(value, ...path);
   return typeof found === 'string' ? found : undefined;
 }

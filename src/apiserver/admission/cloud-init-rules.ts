@@ -1,6 +1,6 @@
 import { isRecord } from '../../base/index.ts';
 import { type FieldError, refusedField } from '../errors.ts';
-import { type JsonObject, textAt } from '../object.ts';
+import { type JsonObject, stringAt } from '../object.ts';
 
 /** More of it belongs into a Secret: each change of a VM goes to all who watch it. */
 const maxBytes = 2048;
@@ -30,10 +30,10 @@ export function checkCloudInit(volume: JsonObject, field: string): FieldError[] 
 }
 
 function checkData(seed: JsonObject, { member, secret, word, source, advice }: (typeof kinds)[number], path: string) {
-  const plain = textAt(seed, member) ?? '';
+  const plain = stringAt(seed, member) ?? '';
   // Ends of lines count for nothing in base64, as Go reads it: `base64` writes 76 columns.
-  const encoded = (textAt(seed, `${member}Base64`) ?? '').replace(/[\r\n]/g, '');
-  const given = [textAt(seed, secret, 'name'), plain, encoded].filter(Boolean).length;
+  const encoded = (stringAt(seed, `${member}Base64`) ?? '').replace(/[\r\n]/g, '');
+  const given = [stringAt(seed, secret, 'name'), plain, encoded].filter(Boolean).length;
   const errors: FieldError[] = [];
   const isBase64 = encoded.length % 4 === 0 && /^[A-Za-z0-9+/]*={0,2}$/.test(encoded);
   if (!isBase64) {

@@ -2,7 +2,7 @@ import { parseQuantity } from '../../api/index.ts';
 import { isRecord, sameJson } from '../../base/index.ts';
 import type { Admission } from '../api-type.ts';
 import { type FieldError, forbiddenField, invalidField, requiredField } from '../errors.ts';
-import { at, type JsonObject, textAt } from '../object.ts';
+import { at, type JsonObject, stringAt } from '../object.ts';
 
 /** Where data may come from here, and what to do about each other source that CDI has. */
 const sources: Readonly<Record<string, string | undefined>> = {
@@ -72,7 +72,7 @@ function validateReference(reference: JsonObject): FieldError[] {
 }
 
 function required(object: JsonObject, field: string, names: readonly string[]): FieldError[] {
-  return names.filter((name) => !textAt(object, name)).map((name) => requiredField(`${field}.${name}`));
+  return names.filter((name) => !stringAt(object, name)).map((name) => requiredField(`${field}.${name}`));
 }
 
 const validators: Readonly<Record<string, (source: JsonObject, field: string) => FieldError[]>> = {
@@ -117,7 +117,7 @@ function validateClaim(spec: JsonObject): FieldError[] {
   // A copy is as large as what it is of.
   const isCopy =
     isRecord(at(spec, 'source', 'pvc')) || isRecord(spec.sourceRef) || isRecord(at(spec, 'source', 'snapshot'));
-  if (isCopy && textAt(spec, name, 'volumeName')) {
+  if (isCopy && stringAt(spec, name, 'volumeName')) {
     const why = 'a copy gets a volume of its own, and none that exists is overwritten: leave it out';
     return [forbiddenField(`spec.${name}.volumeName`, why)];
   }

@@ -10,12 +10,12 @@ import {
 import { isRecord, sameJson } from '../../base/index.ts';
 import type { Admission, StoredObjects } from '../api-type.ts';
 import { type FieldError, forbiddenField, requiredField } from '../errors.ts';
-import { type ApiObject, at, textAt } from '../object.ts';
+import { type ApiObject, at, stringAt } from '../object.ts';
 
 /** What upstream's webhooks do to migrations (`migration-create-mutator.go`, `migration-create-admitter.go`, `migration-update-admitter.go` in pkg/virt-api/webhooks). */
 export const migrationAdmission: Admission = {
   fill(migration, { old }) {
-    const name = textAt(migration, 'spec', 'vmiName');
+    const name = stringAt(migration, 'spec', 'vmiName');
     if (old || !name) return;
     const { metadata } = migration;
     metadata.labels = { ...metadata.labels, [labels.migrationVmi]: name };
@@ -38,7 +38,7 @@ const restricted: FieldError = forbiddenField('spec', "update of Migration objec
 
 function denial(migration: ApiObject, stored: StoredObjects): string | undefined {
   const { namespace = '' } = migration.metadata;
-  const name = textAt(migration, 'spec', 'vmiName') ?? '';
+  const name = stringAt(migration, 'spec', 'vmiName') ?? '';
   const vmi = stored.vmi(namespace, name) as VirtualMachineInstance | undefined;
   if (!vmi) return `the VMI "${namespace}/${name}" does not exist`;
   if (isFinal(vmi)) return 'Cannot migrate VMI in finalized state.';

@@ -1,15 +1,15 @@
 import { copyJson, isRecord, sameJson } from '../../base/index.ts';
 import type { Admission } from '../api-type.ts';
 import { duplicateField, type FieldError, invalidField, requiredField } from '../errors.ts';
-import { type ApiObject, at, ensureObject, type JsonObject, numberAt, objectsAt, textAt } from '../object.ts';
+import { type ApiObject, at, ensureObject, type JsonObject, numberAt, objectsAt, stringAt } from '../object.ts';
 import { nameProblem } from './metadata.ts';
 
 const defaultGraceSeconds = 30;
 
 /** How long a kubelet gets to end a pod: nothing for one that was never bound to a node or has ended. */
 export function podGraceSeconds(pod: ApiObject): number {
-  const phase = textAt(pod, 'status', 'phase');
-  if (!textAt(pod, 'spec', 'nodeName') || phase === 'Succeeded' || phase === 'Failed') return 0;
+  const phase = stringAt(pod, 'status', 'phase');
+  if (!stringAt(pod, 'spec', 'nodeName') || phase === 'Succeeded' || phase === 'Failed') return 0;
   return numberAt(pod, 'spec', 'terminationGracePeriodSeconds') ?? defaultGraceSeconds;
 }
 

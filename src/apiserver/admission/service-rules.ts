@@ -1,6 +1,6 @@
 import { isIP } from 'node:net';
 import { duplicateField, type FieldError, invalidField, requiredField, unsupportedField } from '../errors.ts';
-import { type ApiObject, objectsAt, textAt } from '../object.ts';
+import { type ApiObject, objectsAt, stringAt } from '../object.ts';
 import { nameProblem } from './metadata.ts';
 
 const types = ['ClusterIP', 'ExternalName', 'LoadBalancer', 'NodePort'];
@@ -8,9 +8,9 @@ const protocols = ['SCTP', 'TCP', 'UDP'];
 
 /** What Kubernetes refuses of a Service whose fields have the right form (pkg/apis/core/validation). */
 export function validateService(service: ApiObject): FieldError[] {
-  const type = textAt(service, 'spec', 'type') ?? 'ClusterIP';
+  const type = stringAt(service, 'spec', 'type') ?? 'ClusterIP';
   if (!types.includes(type)) return [unsupportedField('spec.type', type, types)];
-  const clusterIp = textAt(service, 'spec', 'clusterIP') ?? '';
+  const clusterIp = stringAt(service, 'spec', 'clusterIP') ?? '';
   const isHeadless = clusterIp === 'None';
   if (clusterIp !== '' && !isHeadless && isIP(clusterIp) === 0) {
     return [invalidField('spec.clusterIP', clusterIp, "must be empty, 'None', or a valid IP address")];

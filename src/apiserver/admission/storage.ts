@@ -2,7 +2,7 @@ import { parseQuantity } from '../../api/index.ts';
 import { copyJson, isRecord, sameJson } from '../../base/index.ts';
 import type { Admission, AdmissionContext, Denial, StoredObjects } from '../api-type.ts';
 import { type FieldError, forbiddenField, invalidField, requiredField, unsupportedField } from '../errors.ts';
-import { type ApiObject, at, ensureObject, textAt } from '../object.ts';
+import { type ApiObject, at, ensureObject, stringAt } from '../object.ts';
 import { type FieldShape, flag, listOf, mapOf, objectOf, oneOf, text } from './shape.ts';
 
 const accessModes = ['ReadWriteOnce', 'ReadOnlyMany', 'ReadWriteMany', 'ReadWriteOncePod'];
@@ -73,7 +73,7 @@ function validateModes(value: unknown, field: string): FieldError[] {
 }
 
 function validateClaimChange(claim: ApiObject, old: ApiObject): FieldError[] {
-  const isBound = textAt(old, 'status', 'phase') === 'Bound';
+  const isBound = stringAt(old, 'status', 'phase') === 'Bound';
   if (!sameJson(lasting(claim, old, isBound), lasting(old, old, isBound))) {
     const why =
       'spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims';
@@ -90,8 +90,8 @@ function validateClaimChange(claim: ApiObject, old: ApiObject): FieldError[] {
 function lasting(claim: ApiObject, old: ApiObject, isBound: boolean): unknown {
   const spec = copyJson(at(claim, 'spec'));
   if (!isRecord(spec)) return spec;
-  for (const name of setOnce) if (!textAt(old, 'spec', name)) delete spec[name];
-  if (textAt(old, 'spec', 'storageClassName') === '') spec.storageClassName = at(claim, 'spec', 'storageClassName');
+  for (const name of setOnce) if (!stringAt(old, 'spec', name)) delete spec[name];
+  if (stringAt(old, 'spec', 'storageClassName') === '') spec.storageClassName = at(claim, 'spec', 'storageClassName');
   if (isBound) delete spec.resources;
   return spec;
 }
@@ -107,7 +107,7 @@ function sizeAt(object: ApiObject, ...path: string[]): number {
 /** As the API server's plug-in PersistentVolumeClaimResize. */
 function denyResize(claim: ApiObject, { old }: AdmissionContext, stored: StoredObjects): Denial | undefined {
   if (!old || requestOf(claim) <= requestOf(old)) return undefined;
-  const name = textAt(claim, 'spec', 'storageClassName');
+  const name = stringAt(claim, 'spec', 'storageClassName');
   if (name && at(stored.storageClass(name), 'allowVolumeExpansion') === true) return undefined;
   const message =
     'only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize';
@@ -200,7 +200,7 @@ function unchanged(object: ApiObject, old: ApiObject | undefined, fields: readon
 }
 
 function oneSource(object: ApiObject, names: readonly [string, string]): FieldError[] {
-  const given = names.filter((name) => textAt(object, 'spec', 'source', name));
+  const given = names.filter((name) => stringAt(object, 'spec', 'source', name));
   if (given.length === 1) return [];
   return [requiredField('spec.source', `exactly one of ${names.join(', ')} must be set`)];
 }

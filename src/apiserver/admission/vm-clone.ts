@@ -2,7 +2,7 @@ import { isMacAddress } from '../../api/index.ts';
 import { listOf as elementsOf, isRecord } from '../../base/index.ts';
 import type { Admission } from '../api-type.ts';
 import { type FieldError, invalidField, requiredField, unsupportedField } from '../errors.ts';
-import { type ApiObject, at, ensureObject, textAt } from '../object.ts';
+import { type ApiObject, at, ensureObject, stringAt } from '../object.ts';
 import { validatePatches } from './vm-patches.ts';
 import { sameSpec } from './vm-snapshot.ts';
 
@@ -15,7 +15,7 @@ const suffixLength = 5;
 /** What upstream's webhooks do to clones (vmclone-admitter.go and clone-create-mutator.go in pkg/virt-api/webhooks). */
 export const vmCloneAdmission: Admission = {
   fill(clone, { old, randomUuid }) {
-    const source = textAt(clone, 'spec', 'source', 'name');
+    const source = stringAt(clone, 'spec', 'source', 'name');
     if (old || !source) return;
     const spec = ensureObject(clone, 'spec');
     const target = isRecord(spec.target) ? spec.target : { apiGroup: 'kubevirt.io', kind: 'VirtualMachine' };

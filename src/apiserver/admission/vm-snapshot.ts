@@ -8,7 +8,7 @@ import {
 import { listOf as elementsOf, isRecord, parseGoDurationMs, sameJson } from '../../base/index.ts';
 import type { Admission } from '../api-type.ts';
 import { type FieldError, invalidField, requiredField, unsupportedField } from '../errors.ts';
-import { type ApiObject, at, textAt } from '../object.ts';
+import { type ApiObject, at, stringAt } from '../object.ts';
 import { validatePatches } from './vm-patches.ts';
 
 /** What upstream's webhooks say of snapshots and restores (vmsnapshot.go and vmrestore.go in pkg/storage/admitters). */
@@ -26,7 +26,7 @@ export const vmSnapshotAdmission: Admission = {
 export const vmRestoreAdmission: Admission = {
   validate(restore, { old }) {
     if (old) return sameSpec(restore, old);
-    const isNamed = Boolean(textAt(restore, 'spec', 'virtualMachineSnapshotName'));
+    const isNamed = Boolean(stringAt(restore, 'spec', 'virtualMachineSnapshotName'));
     return [
       ...validateVm(at(restore, 'spec', 'target'), 'spec.target'),
       ...(isNamed ? [] : [requiredField('spec.virtualMachineSnapshotName')]),
@@ -39,7 +39,7 @@ export const vmRestoreAdmission: Admission = {
   },
   deny(restore, { old }, stored) {
     if (old) return undefined;
-    const others = stored.restores(restore.metadata.namespace ?? '', textAt(restore, 'spec', 'target', 'name') ?? '');
+    const others = stored.restores(restore.metadata.namespace ?? '', stringAt(restore, 'spec', 'target', 'name') ?? '');
     const active = others.find((other) => !isRestoreOver(other as unknown as VirtualMachineRestore));
     if (!active) return undefined;
     const message = `spec.target: VirtualMachineRestore "${active.metadata.name}" in progress`;

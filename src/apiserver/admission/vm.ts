@@ -9,7 +9,7 @@ import {
   requiredField,
   unsupportedField,
 } from '../errors.ts';
-import { type ApiObject, at, type JsonObject, objectsAt, textAt } from '../object.ts';
+import { type ApiObject, at, type JsonObject, objectsAt, stringAt } from '../object.ts';
 import { validateLabels } from './metadata.ts';
 import { addDevices, fillTemplate, validateSpec } from './vmi.ts';
 import { checkUtilityVolumes } from './vmi-disk-rules.ts';
@@ -41,8 +41,8 @@ export const vmAdmission: Admission = {
 
 /** While a snapshot or a restore is under way (upstream: vm-storage-status.go in pkg/storage/admitters). */
 function validateUnderWay(vm: ApiObject, old: ApiObject): FieldError[] {
-  const snapshot = textAt(old, 'status', 'snapshotInProgress');
-  const restore = textAt(old, 'status', 'restoreInProgress');
+  const snapshot = stringAt(old, 'status', 'snapshotInProgress');
+  const restore = stringAt(old, 'status', 'restoreInProgress');
   const volumesOf = (of: ApiObject) => at(of, 'spec', 'template', 'spec', 'volumes') ?? [];
   const isOtherStrategy = strategyOf(vm) !== strategyOf(old);
   const problems: FieldError[] = [];
@@ -83,7 +83,7 @@ const matcherKinds = {
 /** A kind may be written as its resource, too, in any letters. */
 function validateMatchers(spec: JsonObject): FieldError[] {
   return (['instancetype', 'preference'] as const).flatMap((name) => {
-    const kind = (textAt(spec, name, 'kind') ?? '').toLowerCase();
+    const kind = (stringAt(spec, name, 'kind') ?? '').toLowerCase();
     const kinds = matcherKinds[name];
     const isKnown = kinds.some((known) => [known, `${known}s`].some((each) => each.toLowerCase() === kind));
     return kind === '' || isKnown ? [] : [unsupportedField(`spec.${name}.kind`, kind, kinds)];
@@ -93,13 +93,13 @@ function validateMatchers(spec: JsonObject): FieldError[] {
 /** What KubeVirt's webhook says of claims that come with the VM (upstream: ValidateDataVolumeTemplate in pkg/storage/admitters/data-volume-template.go). */
 function validateDataVolumes(spec: JsonObject): FieldError[] {
   const used = objectsAt(spec, 'template', 'spec', 'volumes').map(
-    (volume) => textAt(volume, 'dataVolume', 'name') ?? textAt(volume, 'persistentVolumeClaim', 'claimName'),
+    (volume) => stringAt(volume, 'dataVolume', 'name') ?? stringAt(volume, 'persistentVolumeClaim', 'claimName'),
   );
   const seen = new Set<string>();
   return objectsAt(spec, 'dataVolumeTemplates').flatMap((template, index) => {
     // Upstream leaves out the s.
     const field = `spec.dataVolumeTemplate[${index}]`;
-    const name = textAt(template, 'metadata', 'name');
+    const name = stringAt(template, 'metadata', 'name');
     const refuse = (where: string, words: string) => [refusedField(`${field}${where}`, words)];
     if (!name) {
       return refuse('.name', `'name' field must not be empty for DataVolumeTemplate entry ${field}.name.`);

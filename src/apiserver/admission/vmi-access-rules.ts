@@ -1,7 +1,7 @@
 import { isIP } from 'node:net';
 import { isRecord, listOf } from '../../base/index.ts';
 import { type FieldError, refusedField } from '../errors.ts';
-import { at, type JsonObject, objectsAt, textAt } from '../object.ts';
+import { at, type JsonObject, objectsAt, stringAt } from '../object.ts';
 import { nameProblem } from './metadata.ts';
 import { presentMembers, type SpecRules } from './spec-rules.ts';
 
@@ -47,7 +47,7 @@ function checkCredential(credential: JsonObject, field: string, spec: JsonObject
 const dnsPolicies = ['ClusterFirstWithHostNet', 'ClusterFirst', 'Default', 'None', ''];
 
 function checkDns(spec: JsonObject, field: string): FieldError[] {
-  const policy = textAt(spec, 'dnsPolicy') ?? '';
+  const policy = stringAt(spec, 'dnsPolicy') ?? '';
   const config = spec.dnsConfig;
   const path = `${field}.dnsConfig`;
   const found: FieldError[] = [];
@@ -74,20 +74,20 @@ function checkDns(spec: JsonObject, field: string): FieldError[] {
     const problem = nameProblem(String(search), 'subdomain');
     if (problem !== undefined) refuse('searchDomains', problem);
   }
-  const isNameless = objectsAt(config, 'options').some((option) => !textAt(option, 'name'));
+  const isNameless = objectsAt(config, 'options').some((option) => !stringAt(option, 'name'));
   if (isNameless) refuse('options', 'Option.Name must not be empty');
   return found;
 }
 
 function checkAccount(spec: JsonObject, field: string): FieldError[] {
-  const account = textAt(spec, 'serviceAccountName') ?? '';
+  const account = stringAt(spec, 'serviceAccountName') ?? '';
   if (account === '') return [];
   const path = `${field}.serviceAccountName`;
   const problem = nameProblem(account, 'subdomain');
   const found =
     problem === undefined ? [] : [refusedField(path, `${path} is not a valid service account name: ${problem}`)];
   const other = objectsAt(spec, 'volumes')
-    .map((volume) => textAt(volume, 'serviceAccount', 'serviceAccountName'))
+    .map((volume) => stringAt(volume, 'serviceAccount', 'serviceAccountName'))
     .find((name) => name !== undefined && name !== account);
   if (other === undefined) return found;
   const both = `spec.serviceAccountName "${account}" and serviceAccount volume "${other}"`;

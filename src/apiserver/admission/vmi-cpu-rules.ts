@@ -1,7 +1,7 @@
 import { parseQuantity } from '../../api/index.ts';
 import { isRecord } from '../../base/index.ts';
 import { type FieldError, refusedField } from '../errors.ts';
-import { at, type JsonObject, numberAt, textAt } from '../object.ts';
+import { at, type JsonObject, numberAt, stringAt } from '../object.ts';
 import type { SpecRules } from './spec-rules.ts';
 
 /** 0: there is none. */
@@ -120,7 +120,7 @@ export function checkGuestMemory({ spec, field, cluster }: SpecRules): FieldErro
     const words = `${guestPath} '${shown('memory', 'guest')}' must be equal to or less than the memory limit ${ofLimit}`;
     found.push(refusedField(guestPath, words));
   }
-  const pageSize = textAt(spec, 'domain', 'memory', 'hugepages', 'pageSize');
+  const pageSize = stringAt(spec, 'domain', 'memory', 'hugepages', 'pageSize');
   const page = pageSize === undefined ? undefined : parseQuantity(pageSize);
   const memory = request || guest || limit;
   if (!page || memory % page === 0) return found;

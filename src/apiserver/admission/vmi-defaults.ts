@@ -1,7 +1,7 @@
 import { fillHyperv, fillRoom, parseQuantity, type VmiSpec } from '../../api/index.ts';
 import { isRecord, sameJson } from '../../base/index.ts';
 import type { AdmissionContext } from '../api-type.ts';
-import { at, ensureObject, type JsonObject, objectsAt, textAt } from '../object.ts';
+import { at, ensureObject, type JsonObject, objectsAt, stringAt } from '../object.ts';
 
 const machineTypes = { amd64: 'q35', arm64: 'virt', s390x: 's390-ccw-virtio' } as const;
 
@@ -22,7 +22,7 @@ export function fillVmiSpec(spec: JsonObject, oldSpec: unknown, context: Admissi
   fillMemory(domain);
   if (oldSpec === undefined || isHypervWritten(domain, oldSpec)) fillHyperv(domain);
   const firmware = ensureObject(domain, 'firmware');
-  firmware.uuid ??= textAt(oldSpec, 'domain', 'firmware', 'uuid') ?? context.randomUuid();
+  firmware.uuid ??= stringAt(oldSpec, 'domain', 'firmware', 'uuid') ?? context.randomUuid();
   if (architecture === 'arm64') firmware.bootloader ??= { efi: { secureBoot: false } };
   fillNetwork(spec, domain, context);
   fillDisks(spec, domain, architecture);

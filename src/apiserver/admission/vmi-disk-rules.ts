@@ -1,7 +1,7 @@
 import path from 'node:path';
 import { isRecord } from '../../base/index.ts';
 import { type FieldError, invalidField, refusedField } from '../errors.ts';
-import { at, type JsonObject, numberAt, objectsAt, textAt } from '../object.ts';
+import { at, type JsonObject, numberAt, objectsAt, stringAt } from '../object.ts';
 import { checkCloudInit } from './cloud-init-rules.ts';
 import { amountOf, duplicates, presentMembers, type SpecRules } from './spec-rules.ts';
 import { pciPattern } from './vmi-network-rules.ts';
@@ -35,7 +35,7 @@ function checkSource(volume: JsonObject, path: string): FieldError[] {
     const words = `${where} is allowed to pass only with ${path}.hostDisk.type equal to 'DiskOrCreate'`;
     found.push(refusedField(where, words));
   }
-  const image = textAt(volume, 'containerDisk', 'path');
+  const image = stringAt(volume, 'containerDisk', 'path');
   if (image) found.push(...checkPath(image, `${path}.containerDisk`));
   for (const [source, member] of [
     ['configMap', 'name'],
@@ -43,7 +43,7 @@ function checkSource(volume: JsonObject, path: string): FieldError[] {
     ['serviceAccount', 'serviceAccountName'],
   ] as const) {
     const where = `${path}.${source}.${member}`;
-    if (isRecord(volume[source]) && !textAt(volume, source, member)) {
+    if (isRecord(volume[source]) && !stringAt(volume, source, member)) {
       found.push(refusedField(where, `${where} is a required field`));
     }
   }
@@ -103,15 +103,15 @@ function checkUse(disk: JsonObject, volume: JsonObject, field: string): FieldErr
     const words = `DownwardMetrics volume must be mapped to a disk, but disk is not set on ${field}.disk.`;
     return [{ ...refusedField(`${field}.disk`, words), reason: 'FieldValueRequired' }];
   }
-  const bus = textAt(disk, 'disk', 'bus') ?? '';
+  const bus = stringAt(disk, 'disk', 'bus') ?? '';
   if (bus === '' || bus === 'virtio') return [];
   const where = `${field}.disk.bus`;
   return [refusedField(where, `DownwardMetrics volume must be mapped to virtio bus, but ${where} is set to ${bus}`)];
 }
 
 function checkBus(disk: JsonObject, target: string, field: string, isWhole: boolean): FieldError[] {
-  const bus = textAt(disk, target, 'bus') ?? '';
-  const pciAddress = textAt(disk, 'disk', 'pciAddress') ?? '';
+  const bus = stringAt(disk, target, 'bus') ?? '';
+  const pciAddress = stringAt(disk, 'disk', 'pciAddress') ?? '';
   const found: FieldError[] = [];
   const refuse = (where: string, words: string) => found.push(refusedField(`${field}${where}`, words));
   if (target === 'cdrom' && bus === 'virtio') refuse('.cdrom.bus', 'Bus type virtio is invalid for CD-ROM device');
@@ -135,7 +135,7 @@ function checkBus(disk: JsonObject, target: string, field: string, isWhole: bool
 const maxSerial = 256;
 
 function checkSerial(disk: JsonObject, field: string): FieldError[] {
-  const serial = textAt(disk, 'serial') ?? '';
+  const serial = stringAt(disk, 'serial') ?? '';
   const where = `${field}.serial`;
   const found: FieldError[] = [];
   if (serial !== '' && !/^[\w.+-]+$/.test(serial)) {
@@ -165,7 +165,7 @@ function checkBlockSize(disk: JsonObject, target: string, field: string): FieldE
     const words = `Logical size ${logical} must be the same or less than the physical size of ${physical}`;
     return [refusedField(`${where}.logical`, words)];
   }
-  if (textAt(disk, target, 'bus') === 'sata' && logical !== blockSizes.least) {
+  if (stringAt(disk, target, 'bus') === 'sata' && logical !== blockSizes.least) {
     const words = `Logical size ${logical} must be ${blockSizes.least} for SATA devices`;
     return [refusedField(`${where}.logical`, words)];
   }

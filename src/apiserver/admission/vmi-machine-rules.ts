@@ -1,7 +1,7 @@
 import { hypervNeeds, isSwitchedOn } from '../../api/index.ts';
 import { isRecord } from '../../base/index.ts';
 import { type FieldError, refusedField } from '../errors.ts';
-import { at, type JsonObject, objectsAt, textAt } from '../object.ts';
+import { at, type JsonObject, objectsAt, stringAt } from '../object.ts';
 import { matchesPattern } from './file-pattern.ts';
 import type { SpecRules } from './spec-rules.ts';
 import { checkPath } from './vmi-disk-rules.ts';
@@ -44,7 +44,7 @@ function checkAcpi(spec: JsonObject, field: string): FieldError[] {
   if (!isRecord(acpi)) return [];
   const path = `${field}.acpi`;
   const given = ['slicNameRef', 'msdmNameRef'].flatMap((member) => {
-    const name = textAt(acpi, member);
+    const name = stringAt(acpi, member);
     return name ? [{ member, name }] : [];
   });
   if (given.length === 0) {
@@ -66,7 +66,7 @@ function checkKernelBoot(kernelBoot: unknown, path: string): FieldError[] {
     return kernelArgs ? [refusedField(`${path}.kernelArgs`, words)] : [];
   }
   const members = ['kernelPath', 'initrdPath'] as const;
-  const given = members.filter((member) => textAt(container, member));
+  const given = members.filter((member) => stringAt(container, member));
   const where = `${path}.container`;
   if (given.length === 0) {
     const words = `${where} must be defined with at least one of the following: kernelPath, initrdPath`;
@@ -76,9 +76,9 @@ function checkKernelBoot(kernelBoot: unknown, path: string): FieldError[] {
 }
 
 function checkMachineType({ spec, field, cluster }: SpecRules): FieldError[] {
-  const type = textAt(spec, 'domain', 'machine', 'type');
+  const type = stringAt(spec, 'domain', 'machine', 'type');
   if (!type) return [];
-  const allowed = cluster.emulatedMachines(textAt(spec, 'architecture') ?? cluster.architecture);
+  const allowed = cluster.emulatedMachines(stringAt(spec, 'architecture') ?? cluster.architecture);
   const isAllowed = allowed.some((pattern) => matchesPattern(pattern, type));
   if (isAllowed) return [];
   const path = `${field}.domain.machine.type`;
@@ -113,8 +113,8 @@ function checkDisplay({ spec, field, cluster, isWhole }: SpecRules): FieldError[
     const words = 'Video configuration is not allowed when autoattachGraphicsDevice is set to false';
     found.push(refusedField(`${field}.video`, words));
   }
-  const isPc = (textAt(spec, 'architecture') ?? cluster.architecture) === 'amd64';
-  const type = textAt(video, 'type') ?? '';
+  const isPc = (stringAt(spec, 'architecture') ?? cluster.architecture) === 'amd64';
+  const type = stringAt(video, 'type') ?? '';
   const mayFollow = type === '' && !isWhole;
   if (isPc && !mayFollow && !videoTypes.includes(type)) {
     const words = `video model '${type}' is not supported on amd64 architecture`;
@@ -144,16 +144,16 @@ function checkOtherDevices({ spec, field, cluster }: SpecRules): FieldError[] {
   const found: FieldError[] = [];
   const refuse = (path: string, words: string) => found.push(refusedField(`${field}.${path}`, words));
   const watchdog = at(devices, 'watchdog');
-  const isPc = (textAt(spec, 'architecture') ?? cluster.architecture) === 'amd64';
+  const isPc = (stringAt(spec, 'architecture') ?? cluster.architecture) === 'amd64';
   if (isPc && isRecord(watchdog) && !(isRecord(watchdog.i6300esb) && !isRecord(watchdog.diag288))) {
     refuse('domain.devices.watchdog', 'amd64 only supports I6300ESB watchdog device');
   }
   const sound = at(devices, 'sound');
   if (isRecord(sound)) {
-    const model = textAt(sound, 'model') ?? '';
+    const model = stringAt(sound, 'model') ?? '';
     const isKnown = model === '' || model === 'ich9' || model === 'ac97';
     if (!isKnown) refuse('Sound', "Sound device type is not supported. Options: 'ich9' or 'ac97'");
-    if (!textAt(sound, 'name')) refuse('Sound', 'Sound device requires a name field.');
+    if (!stringAt(sound, 'name')) refuse('Sound', 'Sound device requires a name field.');
   }
   for (const [index, { model }] of objectsAt(devices, 'panicDevices').entries()) {
     if (model === undefined || model === null || panicModels.includes(String(model))) continue;

@@ -3,7 +3,7 @@ import { interfaceModels, isMacAddress } from '../../api/index.ts';
 import { isRecord, listOf } from '../../base/index.ts';
 import type { ClusterDefaults } from '../api-type.ts';
 import { type FieldError, invalidField, refusedField } from '../errors.ts';
-import { at, type JsonObject, objectsAt, textAt } from '../object.ts';
+import { at, type JsonObject, objectsAt, stringAt } from '../object.ts';
 import { duplicates, presentMembers, type SpecRules } from './spec-rules.ts';
 
 /** What KubeVirt's webhook says of networks and interfaces (upstream: pkg/network/admitter). */
@@ -141,7 +141,7 @@ function checkDevice({ item, path }: OneInterface): FieldError[] {
   if (typeof macAddress === 'string' && macAddress !== '' && !isMacAddress(macAddress)) {
     found.push(invalidField(`${path}.macAddress`, macAddress, 'must be like 02:00:00:01:02:03'));
   }
-  const [model, pciAddress] = [textAt(item, 'model'), textAt(item, 'pciAddress')];
+  const [model, pciAddress] = [stringAt(item, 'model'), stringAt(item, 'pciAddress')];
   if (model && !interfaceModels.includes(model)) {
     const words = `interface ${path}.name uses model ${model} that is not supported.`;
     found.push({ ...refusedField(`${path}.model`, words), reason: 'FieldValueNotSupported' });
@@ -163,7 +163,7 @@ function checkPorts({ item, network, path }: OneInterface): FieldError[] {
   if (!isRecord(network?.pod)) return [];
   const seen = new Set<string>();
   return objectsAt(item, 'ports').flatMap((port, index) => {
-    const name = textAt(port, 'name') ?? '';
+    const name = stringAt(port, 'name') ?? '';
     if (name === '') return [];
     const at = `${path}.ports[${index}].name`;
     const found = isPortName(name) ? [] : [refusedField(at, `Invalid name of the port: ${name}`)];

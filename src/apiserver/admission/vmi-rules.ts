@@ -1,5 +1,5 @@
 import { duplicateField, type FieldError, invalidField, requiredField } from '../errors.ts';
-import { at, type JsonObject, objectsAt, textAt } from '../object.ts';
+import { at, type JsonObject, objectsAt, stringAt } from '../object.ts';
 import { nameProblem } from './metadata.ts';
 import { checkProbes } from './probe-rules.ts';
 import { amountOf, type SpecRules } from './spec-rules.ts';
@@ -82,7 +82,7 @@ function checkNames(spec: JsonObject, field: string): FieldError[] {
 /** Also the rules that upstream's definition has in CEL. */
 function checkPaths(volume: JsonObject, field: string): FieldError[] {
   const paths = ['hostDisk', 'containerPath'].flatMap((source) => {
-    const path = textAt(volume, source, 'path');
+    const path = stringAt(volume, source, 'path');
     if (path === undefined) return [];
     if (!path.startsWith('/'))
       return [invalidField(`${field}.${source}.path`, path, "path must be absolute (start with '/')")];

@@ -1,6 +1,6 @@
 import { jsonRecord } from '../../base/index.ts';
 import { type ApiError, fieldConflict } from '../errors.ts';
-import { type ApiObject, textAt } from '../object.ts';
+import { type ApiObject, stringAt } from '../object.ts';
 import type { SchemaNode } from '../schema/index.ts';
 import { FieldSet, nothing, pathOfElements } from './field-set.ts';
 import { type ManagerId, Managers } from './managers.ts';
@@ -124,7 +124,7 @@ function prune(merged: unknown, managers: Managers, last: FieldSet | undefined, 
 
 /** What `kubectl apply` wrote before on its own side, as its annotation tells, and nobody has changed: no conflict with kubectl itself. */
 function appliedByKubectl(live: ApiObject, { id, schema }: ApplyRequest): FieldSet {
-  const text = textAt(live, 'metadata', 'annotations', lastAppliedKey);
+  const text = stringAt(live, 'metadata', 'annotations', lastAppliedKey);
   const applied = id.manager === 'kubectl' && text !== undefined ? jsonRecord(text) : undefined;
   if (applied?.apiVersion !== live.apiVersion) return nothing;
   const { added, modified, removed } = compareTyped(applied, live, schema);

@@ -1,7 +1,7 @@
 import { errorMessage, type Logger } from '../../base/index.ts';
 import { KeyedQueue, type KeyResult } from '../../reconcile/index.ts';
 import { ApiError } from '../errors.ts';
-import { textAt } from '../object.ts';
+import { stringAt } from '../object.ts';
 import type { ObjectContext, Remover } from '../objects/index.ts';
 import { collectionOf, type Entry } from '../store/index.ts';
 import { apiTypes, namespaces } from '../types/index.ts';
@@ -53,7 +53,7 @@ export class NamespaceEnder {
   #isEnding(name: string): boolean {
     if (name === '') return false;
     const found = this.#deps.context.store.get({ collection: collectionOf(namespaces), namespace: '', name });
-    return textAt(found?.object, 'status', 'phase') === 'Terminating';
+    return stringAt(found?.object, 'status', 'phase') === 'Terminating';
   }
 
   async #run(name: string): Promise<KeyResult> {

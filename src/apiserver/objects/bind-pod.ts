@@ -1,7 +1,7 @@
 import { copyJson, rfc3339 } from '../../base/index.ts';
 import type { ApiType } from '../api-type.ts';
 import { conflict, notFound } from '../errors.ts';
-import { ensureObject, objectsAt, textAt } from '../object.ts';
+import { ensureObject, objectsAt, stringAt } from '../object.ts';
 import { addressOf, lockKey, type ObjectContext, type Target } from './context.ts';
 
 /** Puts a pod on a node, once. Throws ApiError NOT_FOUND, and CONFLICT for a pod that has a node or is being deleted. */
@@ -15,7 +15,7 @@ export async function bindPod(
   await lock.run(lockKey(type, target), async () => {
     const object = store.get(address)?.object;
     if (!object) throw notFound(type, target.name);
-    const present = textAt(object, 'spec', 'nodeName');
+    const present = stringAt(object, 'spec', 'nodeName');
     if (present) throw conflict(type, target.name, `pod ${target.name} is already assigned to node "${present}"`);
     if (object.metadata.deletionTimestamp) throw conflict(type, target.name, 'it is being deleted, cannot be assigned');
     const next = copyJson(object);

@@ -3,7 +3,7 @@ import type { Clock } from '../../base/index.ts';
 import { readGates, readLiveUpdate } from '../../cluster-config/index.ts';
 import type { User } from '../access.ts';
 import type { ApiType, ClusterDefaults, StoredObjects } from '../api-type.ts';
-import { type ApiObject, at, textAt } from '../object.ts';
+import { type ApiObject, at, stringAt } from '../object.ts';
 import type { SchemaLibrary } from '../schema/index.ts';
 import { collectionOf, type KeyLock, recordKey, type Store } from '../store/index.ts';
 
@@ -58,7 +58,9 @@ const known = new WeakMap<ApiObject, ClusterDefaults>();
 
 /** Reads the KubeVirt object (the last one with a phase) for defaults of new virtual machines. */
 export function clusterDefaults({ store, architecture }: ObjectContext): ClusterDefaults {
-  const found = store.list('kubevirt.io/kubevirts').findLast(({ object }) => textAt(object, 'status', 'phase'))?.object;
+  const found = store
+    .list('kubevirt.io/kubevirts')
+    .findLast(({ object }) => stringAt(object, 'status', 'phase'))?.object;
   if (!found) return readDefaults(undefined, architecture);
   const before = known.get(found);
   if (before?.architecture === architecture) return before;
@@ -70,19 +72,19 @@ export function clusterDefaults({ store, architecture }: ObjectContext): Cluster
 function readDefaults(found: ApiObject | undefined, architecture: ClusterDefaults['architecture']): ClusterDefaults {
   const configuration = at(found, 'spec', 'configuration');
   const gates = readGates(configuration);
-  const binding = textAt(configuration, 'network', 'defaultNetworkInterface');
+  const binding = stringAt(configuration, 'network', 'defaultNetworkInterface');
   return {
     architecture,
     networkBinding: binding === 'masquerade' ? 'masquerade' : 'bridge',
     bridgeOnPodNetwork: at(configuration, 'network', 'permitBridgeInterfaceOnPodNetwork') !== false,
     emulatedMachines: (of) => emulatedMachines(configuration, of),
     gates,
-    cpuModel: textAt(configuration, 'cpuModel') || undefined,
+    cpuModel: stringAt(configuration, 'cpuModel') || undefined,
     machineType:
-      textAt(configuration, 'architectureConfiguration', architecture, 'machineType') ||
-      textAt(configuration, 'machineType') ||
+      stringAt(configuration, 'architectureConfiguration', architecture, 'machineType') ||
+      stringAt(configuration, 'machineType') ||
       undefined,
-    evictionStrategy: textAt(configuration, 'evictionStrategy') || undefined,
+    evictionStrategy: stringAt(configuration, 'evictionStrategy') || undefined,
     runtimeUser: found === undefined ? undefined : gates.Root ? 0 : 107,
     liveUpdate: found === undefined ? undefined : readLiveUpdate(configuration),
   };
@@ -115,12 +117,12 @@ export function storedObjects({ store }: Pick<ObjectContext, 'store'>): StoredOb
       store
         .list(migrations)
         .map(({ object }) => object)
-        .filter((each) => each.metadata.namespace === namespace && textAt(each, 'spec', 'vmiName') === vmiName),
+        .filter((each) => each.metadata.namespace === namespace && stringAt(each, 'spec', 'vmiName') === vmiName),
     restores: (namespace, vmName) =>
       store
         .list('snapshot.kubevirt.io/virtualmachinerestores')
         .map(({ object }) => object)
-        .filter((each) => each.metadata.namespace === namespace && textAt(each, 'spec', 'target', 'name') === vmName),
+        .filter((each) => each.metadata.namespace === namespace && stringAt(each, 'spec', 'target', 'name') === vmName),
     storageClass: (name) => store.get({ collection: 'storage.k8s.io/storageclasses', namespace: '', name })?.object,
   };
 }

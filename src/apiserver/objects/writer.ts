@@ -16,7 +16,7 @@ import {
   notFound,
   requiredField,
 } from '../errors.ts';
-import { type ApiObject, at, textAt } from '../object.ts';
+import { type ApiObject, at, stringAt } from '../object.ts';
 import type { SchemaNode } from '../schema/index.ts';
 import {
   addressOf,
@@ -213,7 +213,7 @@ export class Writer {
     if (!type.namespaced) return;
     const found = this.#context.store.get({ collection: '/namespaces', namespace: '', name: namespace });
     if (!found) throw notFound({ group: '', resource: 'namespaces', kind: 'Namespace' }, namespace);
-    if (textAt(found.object, 'status', 'phase') !== 'Terminating') return;
+    if (stringAt(found.object, 'status', 'phase') !== 'Terminating') return;
     const why = `unable to create new content in namespace ${namespace} because it is being terminated`;
     throw forbidden(type, name, why);
   }

@@ -1,6 +1,6 @@
 import { type Condition, findCondition } from '../../api/index.ts';
 import type { Column } from '../api-type.ts';
-import { type ApiObject, at, textAt } from '../object.ts';
+import { type ApiObject, at, stringAt } from '../object.ts';
 import { age } from './duration.ts';
 
 type Cell = Column['cell'];
@@ -37,7 +37,7 @@ export function plain(value: unknown): string | number | boolean {
 /** How long ago it was, as a CRD's column of type `date` shows it; empty when it is absent. */
 export function ageAt(...path: readonly string[]): Cell {
   return (object, now) => {
-    const time = textAt(object, ...path);
+    const time = stringAt(object, ...path);
     return time ? age(time, now) : '';
   };
 }

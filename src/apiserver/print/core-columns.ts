@@ -1,6 +1,6 @@
 import { isRecord } from '../../base/index.ts';
 import type { Column } from '../api-type.ts';
-import { type ApiObject, at, numberAt, objectsAt, textAt } from '../object.ts';
+import { type ApiObject, at, numberAt, objectsAt, stringAt } from '../object.ts';
 import { ageColumn, atPath, column, nameColumn, wide } from './column.ts';
 import { age } from './duration.ts';
 
@@ -31,8 +31,8 @@ export const serviceAccountColumns: readonly Column[] = [
 
 export const serviceColumns: readonly Column[] = [
   nameColumn,
-  column('Type', (service) => textAt(service, 'spec', 'type') ?? 'ClusterIP'),
-  column('Cluster-IP', (service) => orNone(textAt(service, 'spec', 'clusterIP'))),
+  column('Type', (service) => stringAt(service, 'spec', 'type') ?? 'ClusterIP'),
+  column('Cluster-IP', (service) => orNone(stringAt(service, 'spec', 'clusterIP'))),
   column('External-IP', () => '<none>'),
   column('Port(s)', servicePorts),
   ageColumn,
@@ -86,9 +86,9 @@ export const nodeColumns: readonly Column[] = [
   column('Version', atPath('status', 'nodeInfo', 'kubeletVersion')),
   wide('Internal-IP', (node) => nodeAddress(node, 'InternalIP')),
   wide('External-IP', (node) => nodeAddress(node, 'ExternalIP')),
-  wide('OS-Image', (node) => orUnknown(textAt(node, 'status', 'nodeInfo', 'osImage'))),
-  wide('Kernel-Version', (node) => orUnknown(textAt(node, 'status', 'nodeInfo', 'kernelVersion'))),
-  wide('Container-Runtime', (node) => orUnknown(textAt(node, 'status', 'nodeInfo', 'containerRuntimeVersion'))),
+  wide('OS-Image', (node) => orUnknown(stringAt(node, 'status', 'nodeInfo', 'osImage'))),
+  wide('Kernel-Version', (node) => orUnknown(stringAt(node, 'status', 'nodeInfo', 'kernelVersion'))),
+  wide('Container-Runtime', (node) => orUnknown(stringAt(node, 'status', 'nodeInfo', 'containerRuntimeVersion'))),
 ];
 
 export const eventColumns: readonly Column[] = [
@@ -98,7 +98,7 @@ export const eventColumns: readonly Column[] = [
   column('Object', involved),
   wide('Subobject', atPath('involvedObject', 'fieldPath')),
   wide('Source', eventSource),
-  column('Message', (event) => (textAt(event, 'message') ?? '').trim()),
+  column('Message', (event) => (stringAt(event, 'message') ?? '').trim()),
   wide('First Seen', (event, now) => age(firstTime(event), now)),
   wide('Count', (event) => numberAt(event, 'count') ?? numberAt(event, 'series', 'count') ?? 1, { type: 'integer' }),
   { ...nameColumn, priority: 1 },
@@ -123,7 +123,7 @@ function endpointAddresses(endpoints: ApiObject): string {
   const shown = objectsAt(endpoints, 'subsets').flatMap((subset) =>
     objectsAt(subset, 'addresses').flatMap((address) => {
       const ports = objectsAt(subset, 'ports');
-      const ip = textAt(address, 'ip') ?? '';
+      const ip = stringAt(address, 'ip') ?? '';
       return ports.length === 0 ? [ip] : ports.map((port) => `${ip}:${numberAt(port, 'port') ?? ''}`);
     }),
   );
@@ -155,7 +155,7 @@ function nodeRoles(node: ApiObject): string {
 
 function nodeAddress(node: ApiObject, type: string): string {
   const found = objectsAt(node, 'status', 'addresses').find((address) => address.type === type);
-  return orNone(textAt(found, 'address'));
+  return orNone(stringAt(found, 'address'));
 }
 
 function firstTime(event: ApiObject): unknown {
@@ -168,13 +168,13 @@ function lastSeen(event: ApiObject, now: Date): string {
 }
 
 function involved(event: ApiObject): string {
-  const kind = textAt(event, 'involvedObject', 'kind') ?? '';
-  const name = textAt(event, 'involvedObject', 'name') ?? '';
+  const kind = stringAt(event, 'involvedObject', 'kind') ?? '';
+  const name = stringAt(event, 'involvedObject', 'name') ?? '';
   return `${kind.toLowerCase()}/${name}`;
 }
 
 function eventSource(event: ApiObject): string {
-  const component = textAt(event, 'source', 'component') || textAt(event, 'reportingComponent') || '';
-  const host = textAt(event, 'source', 'host') || textAt(event, 'reportingInstance') || '';
+  const component = stringAt(event, 'source', 'component') || stringAt(event, 'reportingComponent') || '';
+  const host = stringAt(event, 'source', 'host') || stringAt(event, 'reportingInstance') || '';
   return host === '' ? component : `${component}, ${host}`;
 }

@@ -1,5 +1,5 @@
 import type { Column } from '../api-type.ts';
-import { type ApiObject, at, type JsonObject, numberAt, objectsAt, textAt } from '../object.ts';
+import { type ApiObject, at, type JsonObject, numberAt, objectsAt, stringAt } from '../object.ts';
 import { ageColumn, column, nameColumn, wide } from './column.ts';
 import { age } from './duration.ts';
 
@@ -11,9 +11,9 @@ export const podColumns: readonly Column[] = [
   column('Status', podStatus),
   column('Restarts', restarts),
   ageColumn,
-  wide('IP', (pod) => orNone(textAt(pod, 'status', 'podIP'))),
-  wide('Node', (pod) => orNone(textAt(pod, 'spec', 'nodeName'))),
-  wide('Nominated Node', (pod) => orNone(textAt(pod, 'status', 'nominatedNodeName'))),
+  wide('IP', (pod) => orNone(stringAt(pod, 'status', 'podIP'))),
+  wide('Node', (pod) => orNone(stringAt(pod, 'spec', 'nodeName'))),
+  wide('Nominated Node', (pod) => orNone(stringAt(pod, 'status', 'nominatedNodeName'))),
   wide('Readiness Gates', readinessGates),
 ];
 
@@ -26,20 +26,20 @@ function readyCount(pod: ApiObject): string {
 function restarts(pod: ApiObject, now: Date): string {
   const statuses = objectsAt(pod, 'status', 'containerStatuses');
   const total = statuses.reduce((sum, status) => sum + (numberAt(status, 'restartCount') ?? 0), 0);
-  const ends = statuses.map((status) => textAt(status, 'lastState', 'terminated', 'finishedAt') ?? '').sort();
+  const ends = statuses.map((status) => stringAt(status, 'lastState', 'terminated', 'finishedAt') ?? '').sort();
   const last = ends.at(-1);
   return total > 0 && last ? `${total} (${age(last, now)} ago)` : String(total);
 }
 
 /** The word kubectl shows: the reason of what waits or ended, else the phase. */
 function podStatus(pod: ApiObject): string {
-  const reason = textAt(pod, 'status', 'reason');
+  const reason = stringAt(pod, 'status', 'reason');
   if (at(pod, 'metadata', 'deletionTimestamp') !== undefined) {
     return reason === 'NodeLost' ? 'Unknown' : 'Terminating';
   }
   const init = initReason(pod);
   if (init !== undefined) return init;
-  const phase = reason ?? textAt(pod, 'status', 'phase') ?? 'Unknown';
+  const phase = reason ?? stringAt(pod, 'status', 'phase') ?? 'Unknown';
   const statuses = objectsAt(pod, 'status', 'containerStatuses');
   const reasons = [...statuses]
     .reverse()
@@ -52,14 +52,14 @@ function podStatus(pod: ApiObject): string {
 }
 
 function containerReason(status: JsonObject): string | undefined {
-  const waiting = textAt(status, 'state', 'waiting', 'reason');
+  const waiting = stringAt(status, 'state', 'waiting', 'reason');
   if (waiting) return waiting;
   const terminated = at(status, 'state', 'terminated');
   return terminated === undefined ? undefined : endReason(terminated);
 }
 
 function endReason(terminated: unknown): string {
-  const reason = textAt(terminated, 'reason');
+  const reason = stringAt(terminated, 'reason');
   if (reason) return reason;
   const signal = at(terminated, 'signal');
   return signal ? `Signal:${signal}` : `ExitCode:${at(terminated, 'exitCode') ?? 0}`;
@@ -72,7 +72,7 @@ function initReason(pod: ApiObject): string | undefined {
     if (terminated !== undefined && at(terminated, 'exitCode') === 0) continue;
     if (status.started === true) continue;
     if (terminated !== undefined) return `Init:${endReason(terminated)}`;
-    const waiting = textAt(status, 'state', 'waiting', 'reason');
+    const waiting = stringAt(status, 'state', 'waiting', 'reason');
     return waiting && waiting !== 'PodInitializing' ? `Init:${waiting}` : `Init:${index}/${total}`;
   }
   return undefined;

@@ -1,5 +1,5 @@
 import type { Column } from '../api-type.ts';
-import { type ApiObject, at, textAt } from '../object.ts';
+import { type ApiObject, at, stringAt } from '../object.ts';
 import { ageAt, ageColumn, ageDateColumn, atPath, column, nameColumn, wide } from './column.ts';
 
 const shortModes: Readonly<Record<string, string>> = {
@@ -19,11 +19,11 @@ function modesAt(object: ApiObject, ...path: readonly string[]): string {
 }
 
 function phaseOf(object: ApiObject): string {
-  return object.metadata.deletionTimestamp ? 'Terminating' : (textAt(object, 'status', 'phase') ?? '');
+  return object.metadata.deletionTimestamp ? 'Terminating' : (stringAt(object, 'status', 'phase') ?? '');
 }
 
-const isBound = (claim: ApiObject) => Boolean(textAt(claim, 'spec', 'volumeName'));
-const volumeMode = wide('VolumeMode', (object) => textAt(object, 'spec', 'volumeMode') ?? '<unset>');
+const isBound = (claim: ApiObject) => Boolean(stringAt(claim, 'spec', 'volumeName'));
+const volumeMode = wide('VolumeMode', (object) => stringAt(object, 'spec', 'volumeMode') ?? '<unset>');
 
 export const claimColumns: readonly Column[] = [
   nameColumn,
@@ -43,8 +43,8 @@ export const volumeColumns: readonly Column[] = [
   column('Reclaim Policy', atPath('spec', 'persistentVolumeReclaimPolicy')),
   column('Status', phaseOf),
   column('Claim', (volume) => {
-    const name = textAt(volume, 'spec', 'claimRef', 'name');
-    return name ? `${textAt(volume, 'spec', 'claimRef', 'namespace') ?? ''}/${name}` : '';
+    const name = stringAt(volume, 'spec', 'claimRef', 'name');
+    return name ? `${stringAt(volume, 'spec', 'claimRef', 'namespace') ?? ''}/${name}` : '';
   }),
   column('StorageClass', atPath('spec', 'storageClassName')),
   column('Reason', atPath('status', 'reason')),
@@ -61,8 +61,8 @@ export const storageClassColumns: readonly Column[] = [
       metadata.annotations?.[defaultClass] === 'true' ? `${metadata.name} (default)` : metadata.name,
   },
   column('Provisioner', atPath('provisioner')),
-  column('ReclaimPolicy', (object) => textAt(object, 'reclaimPolicy') ?? 'Delete'),
-  column('VolumeBindingMode', (object) => textAt(object, 'volumeBindingMode') ?? '<unset>'),
+  column('ReclaimPolicy', (object) => stringAt(object, 'reclaimPolicy') ?? 'Delete'),
+  column('VolumeBindingMode', (object) => stringAt(object, 'volumeBindingMode') ?? '<unset>'),
   column('AllowVolumeExpansion', (object) => String(at(object, 'allowVolumeExpansion') === true)),
   ageColumn,
 ];

@@ -3,7 +3,7 @@ import { apiVersionOf } from '../../api/index.ts';
 import { isRecord } from '../../base/index.ts';
 import type { ApiType } from '../api-type.ts';
 import { ApiError, badRequest, invalidOptions, unsupportedField } from '../errors.ts';
-import { type ApiObject, at, textAt } from '../object.ts';
+import { type ApiObject, at, stringAt } from '../object.ts';
 import type { Propagation, RemovalOptions } from '../objects/index.ts';
 import type { ApiContext, ResourceCall } from './api-context.ts';
 import { parseBody } from './body.ts';
@@ -68,8 +68,8 @@ export function deleteOptions({ body, contentType, query }: ResourceCall): Remov
   }
   const grace = given.gracePeriodSeconds ?? query.gracePeriodSeconds;
   const propagation = propagationOf(given.propagationPolicy ?? query.propagationPolicy, given.orphanDependents);
-  const uid = textAt(given, 'preconditions', 'uid');
-  const resourceVersion = textAt(given, 'preconditions', 'resourceVersion');
+  const uid = stringAt(given, 'preconditions', 'uid');
+  const resourceVersion = stringAt(given, 'preconditions', 'resourceVersion');
   return {
     dryRun: isDryRun(given.dryRun) || isDryRun(query.dryRun),
     ...(grace === undefined || grace === null || grace === '' ? {} : { gracePeriodSeconds: graceOf(grace) }),

@@ -1,6 +1,6 @@
 import { annotations, isMigratable, labels, type VirtualMachineInstance } from '../../api/index.ts';
 import { ApiError, deniedMessage } from '../errors.ts';
-import { type ApiObject, at, textAt } from '../object.ts';
+import { type ApiObject, at, stringAt } from '../object.ts';
 import { addressOf, clusterDefaults, storedObjects, type Target } from '../objects/index.ts';
 import { findType } from '../types/index.ts';
 import type { ApiContext } from './api-context.ts';
@@ -37,7 +37,7 @@ export async function reviewEviction(
       throw refusal(answer.message);
     case 'mark': {
       const dryRun = isDryRun(query.dryRun) || isDryRun(at(eviction, 'deleteOptions', 'dryRun'));
-      const isDescheduler = textAt(eviction, 'metadata', 'annotations', 'requested-by') === 'sigs.k8s.io/descheduler';
+      const isDescheduler = stringAt(eviction, 'metadata', 'annotations', 'requested-by') === 'sigs.k8s.io/descheduler';
       await mark(context, answer, { dryRun, isDescheduler });
       throw refusal(triggered(answer.vmi));
     }
@@ -67,7 +67,7 @@ function answerFor(context: ApiContext, path: ResourcePath, pod: ApiObject): Ans
 }
 
 function isLauncher(pod: ApiObject): boolean {
-  const phase = textAt(pod, 'status', 'phase');
+  const phase = stringAt(pod, 'status', 'phase');
   return pod.metadata.labels?.[labels.app] === 'virt-launcher' && phase !== 'Succeeded' && phase !== 'Failed';
 }
 
@@ -85,19 +85,19 @@ function answerForLauncher(context: ApiContext, pod: ApiObject): Answer {
   if (name === undefined) return allow;
   const vmi = vmiOf(context, pod);
   if (!vmi) return deny(`kubevirt failed getting the vmi: virtualmachineinstances.kubevirt.io "${name}" not found`);
-  const strategy = textAt(vmi, 'spec', 'evictionStrategy') ?? clusterDefaults(context).evictionStrategy;
+  const strategy = stringAt(vmi, 'spec', 'evictionStrategy') ?? clusterDefaults(context).evictionStrategy;
   const canMove = isMigratable(vmi as unknown as VirtualMachineInstance);
   if (strategy === 'LiveMigrate' && !canMove) {
     return deny(`VMI ${name} is configured with an eviction strategy but is not live-migratable`);
   }
   const isToMove =
     strategy === 'LiveMigrate' || strategy === 'External' || (strategy === 'LiveMigrateIfPossible' && canMove);
-  return isToMove ? answerForMove(vmi, textAt(pod, 'spec', 'nodeName') ?? '') : allow;
+  return isToMove ? answerForMove(vmi, stringAt(pod, 'spec', 'nodeName') ?? '') : allow;
 }
 
 function answerForMove(vmi: ApiObject, node: string): Answer {
-  if (textAt(vmi, 'status', 'evacuationNodeName')) return deny(`Evacuation in progress: ${triggered(vmi)}`);
-  if (textAt(vmi, 'status', 'nodeName') !== node) return deny('Eviction request for target Pod');
+  if (stringAt(vmi, 'status', 'evacuationNodeName')) return deny(`Evacuation in progress: ${triggered(vmi)}`);
+  if (stringAt(vmi, 'status', 'nodeName') !== node) return deny('Eviction request for target Pod');
   return { kind: 'mark', vmi, node };
 }
 

@@ -1,7 +1,7 @@
 import type { Request, Response } from 'express';
 import { isRecord } from '../../base/index.ts';
 import { ApiError, badRequest } from '../errors.ts';
-import { type ApiObject, at, objectsAt, textAt } from '../object.ts';
+import { type ApiObject, at, objectsAt, stringAt } from '../object.ts';
 import type { ExecWish } from '../pod-exec.ts';
 import type { ApiContext } from './api-context.ts';
 import { isTrue } from './request.ts';
@@ -36,13 +36,13 @@ function execWish(pod: ApiObject, query: URLSearchParams): ExecWish {
     throw badRequest('you must specify at least one of stdin, stdout, stderr');
   }
   if (wish.tty && wish.stderr) throw badRequest('tty and stderr cannot both be true: a terminal has one output');
-  const phase = textAt(pod, 'status', 'phase');
+  const phase = stringAt(pod, 'status', 'phase');
   if (phase !== 'Running') {
     throw badRequest(
       `cannot exec into a container of pod ${pod.metadata.name}: it is ${phase ?? 'Pending'}, not Running`,
     );
   }
-  const nodeName = textAt(pod, 'spec', 'nodeName') ?? '';
+  const nodeName = stringAt(pod, 'spec', 'nodeName') ?? '';
   return { uid: pod.metadata.uid ?? '', nodeName, container: container.name, env: container.env, command, ...wish };
 }
 
@@ -54,9 +54,9 @@ interface ExecContainer {
 /** The first one is the only one with a process of its own here. */
 function containerOf(pod: ApiObject, asked: string): ExecContainer {
   const [first, ...others] = [...objectsAt(pod, 'spec', 'containers'), ...objectsAt(pod, 'spec', 'initContainers')];
-  const name = textAt(first, 'name') ?? '';
+  const name = stringAt(first, 'name') ?? '';
   if (asked !== '' && asked !== name) {
-    const isThere = others.some((other) => textAt(other, 'name') === asked);
+    const isThere = others.some((other) => stringAt(other, 'name') === asked);
     const why = isThere
       ? `has nothing to join on this node: use -c ${name}`
       : `is not valid for pod ${pod.metadata.name}`;

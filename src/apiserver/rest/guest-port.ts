@@ -1,6 +1,6 @@
 import { type KubeObject, labels, type VirtualMachineInstance } from '../../api/index.ts';
 import { ApiError, badRequest } from '../errors.ts';
-import { textAt } from '../object.ts';
+import { stringAt } from '../object.ts';
 import { findType } from '../types/index.ts';
 import type { GuestPort, GuestReach } from '../vm-subresources.ts';
 import type { ApiContext } from './api-context.ts';
@@ -36,8 +36,8 @@ function reachOf(context: ApiContext, { metadata, status }: VirtualMachineInstan
   // While a guest moves it has two pods; the one on its node has it.
   const pod = pods.find(
     ({ object }) =>
-      textAt(object, 'spec', 'nodeName') === status?.nodeName &&
-      textAt(object, 'status', 'phase') === 'Running' &&
+      stringAt(object, 'spec', 'nodeName') === status?.nodeName &&
+      stringAt(object, 'status', 'phase') === 'Running' &&
       status?.activePods?.[object.metadata.uid ?? ''] !== undefined,
   );
   const found = pod && podReachOf(pod.object);
@@ -47,12 +47,12 @@ function reachOf(context: ApiContext, { metadata, status }: VirtualMachineInstan
 
 /** Without a network of its own a pod has its node's, and a guest there has QEMU's. Undefined: it has none (yet), or no guest. */
 export function podReachOf(pod: KubeObject): GuestReach | undefined {
-  const address = textAt(pod, 'status', 'podIP');
+  const address = stringAt(pod, 'status', 'podIP');
   if (!address) return undefined;
-  if (address !== textAt(pod, 'status', 'hostIP')) return { kind: 'address', address };
+  if (address !== stringAt(pod, 'status', 'hostIP')) return { kind: 'address', address };
   const vmiUid = pod.metadata.labels?.[labels.createdBy];
   const isLaunchers = pod.metadata.labels?.[labels.app] === 'virt-launcher';
-  const [nodeName, podUid] = [textAt(pod, 'spec', 'nodeName'), pod.metadata.uid];
+  const [nodeName, podUid] = [stringAt(pod, 'spec', 'nodeName'), pod.metadata.uid];
   if (!vmiUid || !isLaunchers || !nodeName || !podUid) return undefined;
   return { kind: 'launcher', nodeName, podUid, vmiUid };
 }

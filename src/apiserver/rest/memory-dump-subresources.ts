@@ -7,7 +7,7 @@ import {
 } from '../../api/index.ts';
 import { isRecord } from '../../base/index.ts';
 import { ApiError, badRequest } from '../errors.ts';
-import { type ApiObject, at, textAt } from '../object.ts';
+import { type ApiObject, at, stringAt } from '../object.ts';
 import { hotplugGates } from '../objects/index.ts';
 import { findType } from '../types/index.ts';
 import type { VmTarget } from '../vm-subresources.ts';
@@ -52,12 +52,12 @@ function wantedClaim(context: ApiContext, call: ResourceCall): string {
     throw badRequest('Enable DeclarativeHotplugVolumes or HotplugVolumes feature gate to use this API.');
   }
   if (call.body.length === 0) throw badRequest('Request with no body');
-  return textAt(parseBody(call.body, call.contentType ?? 'application/json'), 'claimName') ?? '';
+  return stringAt(parseBody(call.body, call.contentType ?? 'application/json'), 'claimName') ?? '';
 }
 
 function requestOf(context: ApiContext, vm: ApiObject, wanted: string): object {
   const { name = '', namespace = '' } = vm.metadata;
-  const [known, phase] = ['claimName', 'phase'].map((each) => textAt(vm, 'status', 'memoryDumpRequest', each));
+  const [known, phase] = ['claimName', 'phase'].map((each) => stringAt(vm, 'status', 'memoryDumpRequest', each));
   const claimName = wanted || known;
   if (!claimName) throw badRequest('Memory dump requires claim name to be set');
   if (known && known !== claimName) {
@@ -75,7 +75,7 @@ function requestOf(context: ApiContext, vm: ApiObject, wanted: string): object {
     throw conflict('virtualmachine', name, `memory dump request for pvc [${claimName}] already in progress`);
   }
   const { object } = context.reader.get(typeOf('kubevirt.io', 'virtualmachineinstances'), { namespace, name });
-  if (textAt(object, 'status', 'phase') !== 'Running') {
+  if (stringAt(object, 'status', 'phase') !== 'Running') {
     throw conflict('virtualmachineinstance', name, 'VMI is not running');
   }
   const claim = context.reader.get(typeOf('', 'persistentvolumeclaims'), { namespace, name: claimName });
@@ -89,7 +89,7 @@ function requestOf(context: ApiContext, vm: ApiObject, wanted: string): object {
 
 function removalOf(vm: ApiObject): object {
   const { name = '' } = vm.metadata;
-  const claimName = textAt(vm, 'status', 'memoryDumpRequest', 'claimName');
+  const claimName = stringAt(vm, 'status', 'memoryDumpRequest', 'claimName');
   if (!claimName) {
     const why = `can't remove memory dump association for vm ${name}, no association found`;
     throw conflict('virtualmachine', name, why);

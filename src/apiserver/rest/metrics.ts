@@ -1,7 +1,7 @@
 import { checkAccess } from '../access.ts';
 import type { ApiType } from '../api-type.ts';
 import { ApiError, notFound } from '../errors.ts';
-import { type ApiObject, objectsAt, textAt } from '../object.ts';
+import { type ApiObject, objectsAt, stringAt } from '../object.ts';
 import { findType, metricsGroup } from '../types/index.ts';
 import type { Usage, UsageSample } from '../usage.ts';
 import type { ApiContext, ResourceCall } from './api-context.ts';
@@ -66,7 +66,7 @@ function metricsOf(object: ApiObject, { kind }: ApiType, { at, windowMs, machine
   };
   const head = { kind: `${kind}Metrics`, apiVersion, metadata, timestamp: at.toISOString(), window: `${windowMs}ms` };
   if (kind === 'Node') return { ...head, usage: quantities(usage) };
-  const container = textAt(objectsAt(object, 'spec', 'containers')[0], 'name') ?? '';
+  const container = stringAt(objectsAt(object, 'spec', 'containers')[0], 'name') ?? '';
   return { ...head, containers: [{ name: container, usage: quantities(usage) }] };
 }
 

@@ -1,7 +1,7 @@
 import type { Request, Response } from 'express';
 import { isRecord, sameJson } from '../../base/index.ts';
 import { ApiError, badRequest, notFound } from '../errors.ts';
-import { type ApiObject, at, textAt } from '../object.ts';
+import { type ApiObject, at, stringAt } from '../object.ts';
 import { storedObjects } from '../objects/index.ts';
 import { findType } from '../types/index.ts';
 import type { VmTarget } from '../vm-subresources.ts';
@@ -36,7 +36,7 @@ interface CallOptions {
 
 async function migrate(context: ApiContext, target: VmTarget, vmi: ApiObject, { body, dryRun }: CallOptions) {
   const { namespace, name } = target;
-  if (textAt(vmi, 'status', 'phase') !== 'Running') {
+  if (stringAt(vmi, 'status', 'phase') !== 'Running') {
     const text = `Operation cannot be fulfilled on virtualmachine.kubevirt.io "${name}": VM is not running`;
     throw new ApiError('CONFLICT', text, { details: { name, group: 'kubevirt.io', kind: 'virtualmachine' } });
   }
@@ -53,7 +53,7 @@ async function migrate(context: ApiContext, target: VmTarget, vmi: ApiObject, { 
 
 /** The VMI stays where it is after all; the body says which node was meant. */
 async function cancelEvacuation(context: ApiContext, target: VmTarget, vmi: ApiObject, { body, dryRun }: CallOptions) {
-  if (!textAt(vmi, 'status', 'evacuationNodeName')) return;
+  if (!stringAt(vmi, 'status', 'evacuationNodeName')) return;
   if (body === undefined) throw badRequest('No body');
   const wanted = at(body, 'evacuationNodeName');
   const change = (current: ApiObject) => {

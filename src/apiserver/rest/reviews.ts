@@ -2,7 +2,7 @@ import { isRecord } from '../../base/index.ts';
 import type { User } from '../access.ts';
 import { isAllowed, isPathAllowed, openPaths, rulesOf } from '../access.ts';
 import { ApiError, badRequest } from '../errors.ts';
-import { at, type JsonObject, textAt } from '../object.ts';
+import { at, type JsonObject, stringAt } from '../object.ts';
 import type { TokenAuthenticator } from './auth.ts';
 
 interface Review {
@@ -56,11 +56,11 @@ export function answerReview(
 function statusOf(resource: string, body: JsonObject, user: User, tokens: TokenAuthenticator): JsonObject {
   switch (resource) {
     case 'selfsubjectrulesreviews':
-      return rulesReview(user, textAt(body, 'spec', 'namespace'));
+      return rulesReview(user, stringAt(body, 'spec', 'namespace'));
     case 'selfsubjectreviews':
       return { userInfo: userInfo(user) };
     case 'tokenreviews': {
-      const known = tokens.userOf(textAt(body, 'spec', 'token') ?? '');
+      const known = tokens.userOf(stringAt(body, 'spec', 'token') ?? '');
       return known ? { authenticated: true, user: userInfo(known) } : { authenticated: false, error: 'unknown token' };
     }
     case 'selfsubjectaccessreviews':
@@ -84,7 +84,7 @@ function rulesReview(user: User, namespace: string | undefined): JsonObject {
 
 function reviewOfOther(body: JsonObject, tokens: TokenAuthenticator): JsonObject {
   const groups = at(body, 'spec', 'groups');
-  const name = textAt(body, 'spec', 'user') ?? '';
+  const name = stringAt(body, 'spec', 'user') ?? '';
   const known = tokens.userNamed(name);
   if (known) return accessReview(known, body);
   if (Array.isArray(groups) && groups.includes('system:masters')) return accessReview({ name, groups }, body);
@@ -98,7 +98,7 @@ function accessReview(user: User, body: JsonObject): JsonObject {
   if (isRecord(resource) === isRecord(path)) {
     throw badRequest('spec must have exactly one of resourceAttributes, nonResourceAttributes');
   }
-  const text = (name: string) => textAt(resource ?? path, name) ?? '';
+  const text = (name: string) => stringAt(resource ?? path, name) ?? '';
   const allowed = isRecord(resource)
     ? isAllowed(user, {
         verb: text('verb'),

@@ -1,6 +1,6 @@
 import { isRecord } from '../../base/index.ts';
 import { ApiError, badRequest, conflict, invalid, invalidField, modifiedMessage } from '../errors.ts';
-import { type ApiObject, at, numberAt, textAt } from '../object.ts';
+import { type ApiObject, at, numberAt, stringAt } from '../object.ts';
 import type { ApiContext, ResourceCall } from './api-context.ts';
 import { parseBody } from './body.ts';
 import { patchChange } from './patch.ts';
@@ -30,7 +30,7 @@ export async function scaleOf(
   const change = (current: ApiObject) => {
     const wanted = patch ? patch(toScale(current)) : body;
     if (!isRecord(wanted)) throw badRequest('the body must be a Scale');
-    const version = textAt(wanted, 'metadata', 'resourceVersion');
+    const version = stringAt(wanted, 'metadata', 'resourceVersion');
     if (version !== undefined && version !== current.metadata.resourceVersion)
       throw conflict(type, target.name, modifiedMessage);
     return { ...current, spec: { ...(current.spec as object), replicas: replicasOf(wanted, path) } };
@@ -48,7 +48,7 @@ function replicasOf(scale: unknown, { type, name = '' }: ResourcePath): number {
 
 function toScale(object: ApiObject): ApiObject {
   const { name, namespace, uid, resourceVersion, creationTimestamp } = object.metadata;
-  const selector = textAt(object, 'status', 'labelSelector');
+  const selector = stringAt(object, 'status', 'labelSelector');
   return {
     apiVersion: 'autoscaling/v1',
     kind: 'Scale',

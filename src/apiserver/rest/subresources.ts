@@ -2,7 +2,7 @@ import { pipeline } from 'node:stream/promises';
 import type { Request, Response } from 'express';
 import { isRecord } from '../../base/index.ts';
 import { ApiError, badRequest, qualified } from '../errors.ts';
-import { type ApiObject, at, objectsAt, textAt } from '../object.ts';
+import { type ApiObject, at, objectsAt, stringAt } from '../object.ts';
 import { bindPod } from '../objects/index.ts';
 import type { ApiContext, ResourceCall } from './api-context.ts';
 import { parseBody } from './body.ts';
@@ -116,10 +116,10 @@ function sinceMsOf({ sinceSeconds, sinceTime }: ResourceCall['query'], now: Date
 }
 
 function containerOf(pod: ApiObject, asked: string | undefined): string {
-  const names = objectsAt(pod, 'spec', 'containers').map((container) => textAt(container, 'name') ?? '');
+  const names = objectsAt(pod, 'spec', 'containers').map((container) => stringAt(container, 'name') ?? '');
   const all = [
     ...names,
-    ...objectsAt(pod, 'spec', 'initContainers').map((container) => textAt(container, 'name') ?? ''),
+    ...objectsAt(pod, 'spec', 'initContainers').map((container) => stringAt(container, 'name') ?? ''),
   ];
   const { name } = pod.metadata;
   if (asked) {
@@ -138,7 +138,7 @@ async function servePortForward(...[context, path, , request, response]: Paramet
   if (!podStreams) throw new ApiError('NOT_IMPLEMENTED', 'this server was started without a pod runner');
   const { name } = pod.metadata;
   const refuse = (why: string) => new ApiError('CONFLICT', `the ports of pod "${name}" cannot be reached: ${why}`);
-  const phase = textAt(pod, 'status', 'phase') || 'Pending';
+  const phase = stringAt(pod, 'status', 'phase') || 'Pending';
   if (phase !== 'Running') throw refuse(`it is ${phase}, not Running`);
   const found = podReachOf(pod);
   if (!found) throw refuse('it has no address of its own (yet), and no guest');
@@ -151,7 +151,7 @@ async function serveExecCall(...[context, path, , request, response]: Parameters
 }
 
 async function serveBinding(...[context, path, call, , response]: Parameters<Serve>): Promise<void> {
-  const node = textAt(parseBody(call.body, call.contentType), 'target', 'name');
+  const node = stringAt(parseBody(call.body, call.contentType), 'target', 'name');
   if (!node) throw badRequest('a Binding needs target.name, the name of a node');
   await bindPod(context, path.type, targetOf(path), { node, dryRun: isDryRun(call.query.dryRun) });
   sendValue(response, 201, { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Success', code: 201 });

@@ -1,7 +1,7 @@
 import { isRecord } from '../../base/index.ts';
 import { checkAccess } from '../access.ts';
 import { ApiError, badRequest, invalid, requiredField } from '../errors.ts';
-import { type JsonObject, textAt } from '../object.ts';
+import { type JsonObject, stringAt } from '../object.ts';
 import { addressOf } from '../objects/index.ts';
 import { findType, uploadGroup } from '../types/index.ts';
 import type { ApiContext, ResourceCall } from './api-context.ts';
@@ -25,7 +25,7 @@ export async function answerUploadToken(
   if (!context.uploadTokens) throw new ApiError('NOT_IMPLEMENTED', 'this server takes no uploads');
   const body = parseBody(call.body, call.contentType);
   if (!isRecord(body)) throw badRequest('the body must be one object');
-  const name = textAt(body, 'spec', 'pvcName');
+  const name = stringAt(body, 'spec', 'pvcName');
   if (!name) throw invalid({ group, resource, kind }, '', [requiredField('spec.pvcName')]);
   const claims = findType('', 'v1', 'persistentvolumeclaims');
   const claim = claims && context.store.get(addressOf(claims, { namespace, name }))?.object;

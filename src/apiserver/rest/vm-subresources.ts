@@ -4,7 +4,7 @@ import { errorMessage } from '../../base/index.ts';
 import { checkAccess } from '../access.ts';
 import type { ApiType } from '../api-type.ts';
 import { ApiError, badRequest } from '../errors.ts';
-import { at, textAt } from '../object.ts';
+import { at, stringAt } from '../object.ts';
 import {
   expandSpec,
   expandVmSpec,
@@ -171,7 +171,7 @@ function checkVmi(context: ApiContext, target: VmTarget, checks: VmSubresource['
 
 /** A snapshot may hold the guest still (upstream: UnpauseVMIRequestHandler in pkg/virt-api/rest/lifecycle.go). Of a VMI without a VM there is none. */
 function checkNoSnapshot(context: ApiContext, target: VmTarget): void {
-  const snapshot = textAt(vmIfThere(context, target), 'status', 'snapshotInProgress');
+  const snapshot = stringAt(vmIfThere(context, target), 'status', 'snapshotInProgress');
   if (!snapshot) return;
   const text = `Operation cannot be fulfilled on virtualmachine.kubevirt.io "${target.name}": snapshot "${snapshot}" of it is in progress: unpause it when that is done`;
   throw new ApiError('CONFLICT', text, {

@@ -2,7 +2,7 @@ import type { Request, Response } from 'express';
 import type { Disk, VmiSpec, Volume } from '../../api/index.ts';
 import { copyJson, isRecord } from '../../base/index.ts';
 import { ApiError, badRequest } from '../errors.ts';
-import { type ApiObject, at, textAt } from '../object.ts';
+import { type ApiObject, at, stringAt } from '../object.ts';
 import { hotplugGates } from '../objects/index.ts';
 import { findType } from '../types/index.ts';
 import type { VmTarget } from '../vm-subresources.ts';
@@ -47,7 +47,7 @@ function requestOf(subresource: string, call: ResourceCall): VolumeRequest {
   }
   const body = parseBody(call.body, call.contentType ?? 'application/json');
   const dryRun = isDryRun(at(body, 'dryRun'));
-  const name = textAt(body, 'name');
+  const name = stringAt(body, 'name');
   if (subresource === 'removevolume') {
     if (!name) throw badRequest('RemoveVolumeOptions requires name to be set');
     return { kind: 'remove', name, dryRun };
@@ -82,7 +82,7 @@ function changed(current: ApiObject, owner: Owner, asked: VolumeRequest, takesEp
 function checkVmi(vmi: ApiObject, key: string, takesEphemeral: boolean): void {
   const isOfVm = vmi.metadata.ownerReferences?.some(({ kind }) => kind === 'VirtualMachine');
   if (isOfVm && !takesEphemeral) throw badRequest(`VMI ${key} is owned by a VM`);
-  if (textAt(vmi, 'status', 'phase') === 'Running') return;
+  if (stringAt(vmi, 'status', 'phase') === 'Running') return;
   throw conflictOf('virtualmachineinstances', vmi.metadata.name ?? '', 'VMI is not running');
 }
 
