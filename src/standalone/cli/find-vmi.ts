@@ -52,7 +52,7 @@ export function missingText(
 ): string {
   const all = [...vms, ...vmis].map(({ metadata }) => metadata);
   if (vms.some(({ metadata }) => metadata.name === name && metadata.namespace === namespace)) {
-    return `${namespace}/${name} does not run: virt-node explain ${name}${flag(namespace)} says why`;
+    return `${namespace}/${name} does not run: virt-node explain ${name}${namespaceFlag(namespace)} says why`;
   }
   const elsewhere = all.find((each) => each.name === name)?.namespace;
   if (elsewhere !== undefined)
@@ -62,6 +62,7 @@ export function missingText(
   return `there is no VM ${name} in namespace ${namespace}${guess || '; virt-node list -A shows all'}`;
 }
 
-function flag(namespace: string): string {
+/** As a person adds it to a command; empty of the usual one. */
+export function namespaceFlag(namespace: string): string {
   return namespace === 'default' ? '' : ` -n ${namespace}`;
 }

@@ -51,12 +51,13 @@ function wordsFor(reason: string, argv: readonly string[], path: readonly string
     return `${command} needs ${missing[2] === '1' ? 'a name' : `${missing[2]} words`} behind it, and has ${missing[1]}`;
   }
   const commands = grammar.words(path, 'commands');
-  const unknown = list.split(', ');
+  // Alone it is one.
+  const unknown = list.split(', ').filter((name) => name !== 'version' || path.length > 0);
   const first = argv.find((word) => !word.startsWith('-') && unknown.includes(word));
   if (commands.length > 0 && first !== undefined) {
     return `${JSON.stringify(first)} is no command of ${command}${didYouMean(first, commands)}`;
   }
-  const flags = grammar.words(path, 'flags');
+  const flags = [...grammar.words(path, 'flags'), ...(path.length === 0 ? ['--help', '--version'] : [])];
   return unknown
     .map((name) => {
       const flag = argv.find((word) => word.startsWith('-') && word.replace(/^--?/, '').split('=', 1)[0] === name);

@@ -10,7 +10,7 @@ import { findSystemProgram } from '../../host/index.ts';
 import { NodeError } from '../errors.ts';
 import type { NodePaths } from '../paths.ts';
 import { readSshPublicKey, sshKeyFile } from '../ssh-key.ts';
-import { connectToNode, findVmi } from './find-vmi.ts';
+import { connectToNode, findVmi, namespaceFlag } from './find-vmi.ts';
 import { openGuestPort } from './guest-port.ts';
 import { type ScpFile, sshOptions } from './ssh-arguments.ts';
 import type { VmName } from './vm-agent.ts';
@@ -147,9 +147,16 @@ async function untilServerAnswers(
     signal.throwIfAborted();
     if (!problem) return;
     if (Date.now() > endMs || !mayCome(problem)) throw withAdvice(problem, wish);
-    if (!isSaid) report(`waiting for the SSH server of ${wish.namespace}/${wish.name}`);
+    if (!isSaid) report(waitingText(wish, vmi));
     await sleep(againMs, signal);
   }
+}
+
+/** Of one that may never run it is said where the reason is. */
+export function waitingText({ namespace, name }: VmName, { status }: VirtualMachineInstance): string {
+  const awaited = `waiting for the SSH server of ${namespace}/${name}`;
+  if (status?.phase === 'Running') return awaited;
+  return `${awaited}, which is ${status?.phase || 'Pending'}: virt-node explain ${name}${namespaceFlag(namespace)} says what it waits for`;
 }
 
 /** 0 for one that has not told, or that has ended. */
@@ -167,7 +174,7 @@ function mayCome({ code, message }: NodeError): boolean {
 }
 
 function consoleOf({ namespace, name }: VmName): string {
-  return `virt-node console ${name}${namespace === 'default' ? '' : ` -n ${namespace}`}`;
+  return `virt-node console ${name}${namespaceFlag(namespace)}`;
 }
 
 function withAdvice(problem: NodeError, wish: SshWish): NodeError {

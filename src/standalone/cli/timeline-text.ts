@@ -1,4 +1,5 @@
 import { table } from './explain-text.ts';
+import { namespaceFlag } from './find-vmi.ts';
 import { beginOf, type TimelineRow } from './timeline.ts';
 
 /** Answer of `virt-node explain NAME --timeline`, as `-o json` gives it. */
@@ -24,7 +25,11 @@ export function timelineLines({ namespace, name, node, created, rows }: Timeline
   const head = [`${namespace}/${name}${node === undefined ? '' : ` on node ${node}`}, created ${created}`];
   const phases = rows.filter(({ part }) => part === 'phase').map(({ what, to }) => `${what} ${to}`);
   if (phases.length > 0) head.push(`  phases   ${phases.join(', ')} (to the second)`);
-  if (timed.length === 0) return [...head, '  nothing is known of how it started'];
+  if (timed.length === 0)
+    return [
+      ...head,
+      `  nothing is known of how it started: virt-node explain ${name}${namespaceFlag(namespace)} says what it waits for`,
+    ];
   const bar = (row: TimelineRow) => barOf(beginOf(row) - startMs, Date.parse(row.to) - startMs, endMs - startMs);
   const lines = timed.map((row) => [
     `${beginOf(row) - startMs} ms`,

@@ -4,7 +4,7 @@ import { AgentApi, AgentRefusal, agentOf, vmPath } from '../agent-api/index.ts';
 import { NodeError } from '../errors.ts';
 import type { NodePaths } from '../paths.ts';
 import { ConsoleStream, type ConsoleWish } from './console-stream.ts';
-import { connectToNode, findVmi } from './find-vmi.ts';
+import { connectToNode, findVmi, namespaceFlag } from './find-vmi.ts';
 
 /** Upstream's; a viewer program knows nothing of notices. */
 const plainProtocol = 'plain.kubevirt.io';
@@ -68,7 +68,7 @@ export async function explained<T>(paths: NodePaths, { namespace, name }: VmName
     if (phase !== 'Running') {
       throw new NodeError(
         'NO_CONSOLE',
-        `${namespace}/${name} is ${phase}, not Running: nothing can be done with it now`,
+        `${namespace}/${name} is ${phase}, not Running: nothing can be done with it now, virt-node explain ${name}${namespaceFlag(namespace)} says why`,
         {
           cause: error,
         },

@@ -133,6 +133,8 @@ describe('command line', () => {
     [['constructor'], /"constructor" is no command of virt-node/],
     [['console'], /virt-node console needs a name behind it.*see virt-node console --help/],
     [['console', 'a', 'b'], /takes no further word "b".*see virt-node console --help/],
+    [['--versoin'], /--versoin is no flag of virt-node: did you mean --version\?/],
+    [['--version', '--state-dir', '/x'], /^--state-dir is no flag of virt-node/],
     [['up', '--twice'], /--twice is no flag of virt-node up/],
     [['start', '--api-port', 'x'], /--api-port: "x" is no number/],
     [['start', '--api-port'], /Not enough arguments following: api-port/],

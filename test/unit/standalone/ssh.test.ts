@@ -4,6 +4,7 @@ import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { describe, test } from 'node:test';
+import type { VirtualMachineInstance } from '../../../src/api/index.ts';
 import {
   ensureSshKey,
   nodePaths,
@@ -13,9 +14,16 @@ import {
   sshAdvice,
   sshKeyFile,
   sshOptions,
+  waitingText,
 } from '../../../src/standalone/index.ts';
 
 const vm = { namespace: 'n', name: 'vm' };
+
+test('who waits for a VM that may never run is told where the reason is', () => {
+  const text = (phase: string) => waitingText(vm, { status: { phase } } as VirtualMachineInstance);
+  assert.equal(text('Running'), 'waiting for the SSH server of n/vm');
+  assert.match(text('Pending'), /n\/vm, which is Pending: virt-node explain vm -n n says what it waits for$/);
+});
 
 describe('virt-node ssh and scp on the command line', () => {
   test('what follows -- is the guest’s, flags and all', () => {

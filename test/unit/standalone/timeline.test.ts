@@ -148,7 +148,7 @@ test('a waterfall has a bar per row, as long as it took, and each is seen', () =
     '70 ms  130 ms  ..............##########################  pod   its root directory',
   ]);
   assert.deepEqual(timelineLines({ ...report, created: 'c', rows: [] }).slice(1), [
-    '  nothing is known of how it started',
+    '  nothing is known of how it started: virt-node explain demo says what it waits for',
   ]);
 });
 
