@@ -2,6 +2,7 @@ import path from 'node:path';
 import { domainName, guestPortsSocket, type VirtualMachineInstance } from '../api/index.ts';
 import { type Clock, errorMessage, type Logger } from '../base/index.ts';
 import type { cmd } from '../wire/index.ts';
+import { VmBackup } from './backup/index.ts';
 import { commandService } from './cmd-server/index.ts';
 import type { PodPaths } from './daemon/index.ts';
 import type { ConverterOptions, VmiIdentity } from './domain/index.ts';
@@ -53,6 +54,7 @@ export interface PartsDeps {
   readonly hypervisor: Hypervisor;
   readonly prepare: (vmi: VirtualMachineInstance, options: ConverterOptions) => Promise<string>;
   readonly findMedia: DiskSyncDeps['findMedia'];
+  readonly tracking: DiskSyncDeps['tracking'];
   /** Absent with QEMU's user networking. */
   readonly network: PodNetwork | undefined;
   readonly life: LauncherLife;
@@ -91,6 +93,7 @@ export class LauncherParts {
   readonly #lock: DomainLock;
   readonly #migration: LiveMigration;
   readonly #dump: MemoryDump;
+  readonly #backup: VmBackup;
   /** Of a guest with QEMU's user networking. */
   readonly #userNetwork: UserNetwork | undefined;
   readonly #guestPorts: GuestPortServer | undefined;
@@ -124,7 +127,12 @@ export class LauncherParts {
     );
     const disks = new DiskSync(
       { hotplugDir: paths.disks.hotplugDiskDir },
-      { ...shared, findMedia: deps.findMedia, onMediumChange: () => this.#events.factsChanged() },
+      {
+        ...shared,
+        findMedia: deps.findMedia,
+        tracking: deps.tracking,
+        onMediumChange: () => this.#events.factsChanged(),
+      },
     );
     const syncDisks: SyncDeps['syncDisks'] = (domain, vmi, converter) => disks.sync(domain, vmi, converter);
     this.#dump = new MemoryDump({ ...named, hotplugDir: paths.disks.hotplugDiskDir }, shared);
@@ -143,6 +151,10 @@ export class LauncherParts {
     this.sync = new VmiSync(named, { ...shared, prepare: deps.prepare, syncDisks, syncNetwork, onStarted });
     this.#poller = new GuestPoller({ ...named, intervals: flags }, { ...shared, store: this.#guest });
     this.#freezer = new GuestFreezer(shared);
+    this.#backup = new VmBackup(
+      { ...named, vmiName: identity.name, hotplugDir: paths.disks.hotplugDiskDir },
+      { ...shared, freezer: this.#freezer },
+    );
     this.#access = new GuestAccess(
       { ...named, swtpmDir: paths.disks.swtpmDir },
       { ...shared, freezer: this.#freezer, notifier: this.notifier },
@@ -177,6 +189,7 @@ export class LauncherParts {
   handleEvent(event: HypervisorEvent): void {
     this.#migration.handle(event);
     this.#events.handle(event);
+    this.#backup.handle(event);
   }
 
   /** SyncVMI as the command server and the standalone mode call it. */
@@ -246,10 +259,15 @@ export class LauncherParts {
         setVcpus: (vmi, options) => size.setVcpus(vmi, options),
         setMemory: (vmi) => size.setMemory(vmi),
         dumpMemory: (file) => this.#unlessMigrating('Memorydump', () => this.#dump.begin(file)),
+        backup: (options) => this.#unlessMigrating('Backup', () => this.#backup.order(options)),
+        redefineCheckpoint: (json) => this.#unlessMigrating('RedefineCheckpoint', () => this.#backup.redefine(json)),
         signalTargetPodCleanup: (vmi) => this.#deps.onTargetPodCleanup(vmi.status?.migrationState?.targetPod ?? ''),
       },
       migration: {
-        migrate: (vmi, options) => this.#migration.migrate(vmi, options),
+        migrate: async (vmi, options) => {
+          this.#backup.refuse('a migration');
+          await this.#migration.migrate(vmi, options);
+        },
         cancel: (vmi) => this.#migration.cancel(vmi),
         prepareTarget: (vmi, options) => this.#migration.prepareTarget(vmi, options),
         finalize: (interfaces) => this.#migration.finalize(interfaces),

@@ -4,7 +4,7 @@ import { cpuSetOf } from '../host/index.ts';
 import { CommandServer } from './cmd-server/index.ts';
 import type { LibvirtHypervisor, PodPaths, QemuUser } from './daemon/index.ts';
 import { makePodDirectories } from './daemon/index.ts';
-import { findPluggedDisks } from './disks/index.ts';
+import { findPluggedDisks, forgetChanges, trackedImage } from './disks/index.ts';
 import type { VmiIdentity } from './domain/index.ts';
 import { HookSidecars } from './hooks/index.ts';
 import { LauncherParts, type PartsDeps } from './launcher-parts.ts';
@@ -64,7 +64,12 @@ export function makeParts(begun: Begun, deps: MakeDeps): Made {
           choice,
         );
       },
-      findMedia: (vmi, names) => findPluggedDisks(vmi, names, { paths: paths.disks }),
+      findMedia: (vmi, names) =>
+        findPluggedDisks(vmi, names, { paths: paths.disks, ...(qemuUser && { owner: qemuUser }) }),
+      tracking: {
+        imageOf: (volume) => trackedImage(volume, { paths: paths.disks }),
+        forget: (volume) => forgetChanges(volume, { paths: paths.disks }),
+      },
       network,
     },
   );

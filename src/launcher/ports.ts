@@ -6,10 +6,18 @@ export type HypervisorEvent =
   /** Numbers of libvirt's `virDomainEventType` and its details. */
   | { readonly kind: 'lifecycle'; readonly domain: DomainRef; readonly event: number; readonly detail: number }
   | { readonly kind: 'agent'; readonly domain: DomainRef; readonly connected: boolean }
-  /** Devices came or went, memory changed its size, a job ended: the Domain object is out of date. */
+  /** Devices came or went, memory changed its size: the Domain object is out of date. */
   | { readonly kind: 'changed'; readonly domain: DomainRef }
   /** An outgoing migration begins another pass over the guest's memory. */
   | { readonly kind: 'migration-pass'; readonly domain: DomainRef }
+  /** A job of libvirt's has ended: `operation` is `JobOperation`; `message` is empty when libvirt says none. */
+  | {
+      readonly kind: 'job-ended';
+      readonly domain: DomainRef;
+      readonly operation: number;
+      readonly success: boolean;
+      readonly message: string;
+    }
   /** The daemon answers (again); events may have been missed. */
   | { readonly kind: 'connected' };
 
@@ -67,6 +75,16 @@ export interface Hypervisor {
   guestInfo(domain: DomainRef, types: number): Promise<TypedParams>;
   /** A line for QEMU's human monitor, and what it says. The first one marks the domain as tainted in libvirt's log, which changes nothing. */
   monitor(domain: DomainRef, line: string): Promise<string>;
+  /** A QMP command as JSON text, and QEMU's whole answer. Taints as `monitor` does. */
+  qmp(domain: DomainRef, command: string): Promise<string>;
+  /** Begins a backup job with a checkpoint; its end is a `job-ended` event. */
+  beginBackup(domain: DomainRef, xml: { readonly backup: string; readonly checkpoint: string }): Promise<void>;
+  /** Tells libvirt of a checkpoint whose bitmaps are in the images; it looks whether they are. */
+  redefineCheckpoint(domain: DomainRef, xml: string): Promise<void>;
+  /** Names. */
+  checkpoints(domain: DomainRef): Promise<readonly string[]>;
+  /** With its bitmaps. */
+  deleteCheckpoint(domain: DomainRef, name: string): Promise<void>;
   freeze(domain: DomainRef): Promise<void>;
   unfreeze(domain: DomainRef): Promise<void>;
   setGuestTime(domain: DomainRef, time: Date): Promise<void>;

@@ -236,5 +236,7 @@ export const DirtyRateStatus = { UNSTARTED: 0, MEASURING: 1, MEASURED: 2 } as co
 export const AgentTimeout = { BLOCK: -2, DEFAULT: -1, NOWAIT: 0 } as const;
 /** Which monitor of QEMU a `monitorCommand` is for: QMP, or with HMP the human one. */
 export const MonitorFlag = { HMP: 1 } as const;
+/** Redefine: libvirt is told of a checkpoint whose bitmaps are in the images already; validate: it looks whether they are. */
+export const CheckpointCreateFlag = { REDEFINE: 1, QUIESCE: 2, REDEFINE_VALIDATE: 4 } as const;
 /** Code set of `sendKey`. */
 export const KeycodeSet = { LINUX: 0, XT: 1, ATSET1: 2, ATSET2: 3, ATSET3: 4, OSX: 5, XT_KBD: 6, USB: 7 } as const;

@@ -37,6 +37,8 @@ const text = struct({ value: string });
 const number = struct({ value: int });
 const unsigned = struct({ value: uhyper });
 const oneDomain = struct({ domain });
+/** `remote_nonnull_domain_checkpoint`. */
+const checkpoint = struct({ name: string, domain });
 const cpumap = opaque(2048);
 const mountPoints = array(string, 256);
 const maxCookieBytes = 4_194_304;
@@ -191,7 +193,19 @@ export const procedures = {
   ),
   domainMigrateStartPostCopy: remote(364, flagged, nothing),
   domainMigrateGetMaxDowntime: remote(387, flagged, unsigned),
+  domainCheckpointCreateXml: remote(411, deviceXml, struct({ checkpoint })),
+  domainCheckpointListAll: remote(
+    413,
+    struct({ domain, needResults: int, flags }),
+    struct({ checkpoints: array(checkpoint, 16_384), count: int }),
+  ),
+  domainCheckpointDelete: remote(417, struct({ checkpoint, flags }), nothing),
   domainGetGuestInfo: remote(418, struct({ domain, types: uint, flags }), struct({ params: typedParams(2048) })),
+  domainBackupBegin: remote(
+    421,
+    struct({ domain, backupXml: string, checkpointXml: optional(string), flags }),
+    nothing,
+  ),
   domainSetAuthorizedSshKeys: remote(425, struct({ domain, user: string, keys: array(string, 2048), flags }), nothing),
   domainStartDirtyRateCalc: remote(427, struct({ domain, seconds: int, flags }), nothing),
   agentCommand: {

@@ -83,9 +83,6 @@ function rareQueries({ identity, queries }: Deps) {
     getLaunchMeasurement: unary<cmd.VMIRequest, cmd.LaunchMeasurementResponse>(async () => {
       return { ...(await attempt(sev)), launchMeasurement: noBytes };
     }),
-    redefineCheckpoint: unary<cmd.RedefineCheckpointRequest, cmd.RedefineCheckpointResponse>(async () => {
-      return { ...(await attempt(notSupported('backup'))), checkpointInvalid: false };
-    }),
   };
 }
 

@@ -1,10 +1,10 @@
 import type { VirtualMachineInstance } from '../../api/index.ts';
-import type { Logger } from '../../base/index.ts';
+import { errorCode, type Logger } from '../../base/index.ts';
 import type { cmd } from '../../wire/index.ts';
 import { type ConverterOptions, decodeVmi, type VmiIdentity } from '../domain/index.ts';
 import { type GuestCommands, guestHandlers } from './guest-handlers.ts';
 import { type Queries, queryHandlers } from './query-handlers.ts';
-import { command, notSupported } from './respond.ts';
+import { attempt, command, notSupported, unary } from './respond.ts';
 
 /** What the Cmd service does with the domain; what a method throws is the caller's answer. */
 export interface DomainCommands {
@@ -21,6 +21,10 @@ export interface DomainCommands {
   signalTargetPodCleanup(vmi: VirtualMachineInstance): void;
   /** Resolves when it has begun. `dumpPath`: a file in a volume that was plugged in. */
   dumpMemory(dumpPath: string): Promise<void>;
+  /** `options`: JSON. Resolves when the backup has begun, or was asked to end. */
+  backup(options: Uint8Array): Promise<void>;
+  /** `checkpoint`: JSON. Throws `LauncherError` CHECKPOINT_INVALID when a full backup has to come next. */
+  redefineCheckpoint(checkpoint: Uint8Array): Promise<void>;
 }
 
 /** What the Cmd service asks of a live migration. */
@@ -73,6 +77,23 @@ function domainHandlers({ identity, domain, log }: CommandServiceDeps) {
       decodeVmi(vmi?.vmiJson, identity);
       await domain.dumpMemory(dumpPath);
     }),
+    backupVirtualMachine: command<cmd.BackupRequest>(log, 'Backup', async ({ vmi, options }) => {
+      decodeVmi(vmi?.vmiJson, identity);
+      await domain.backup(options);
+    }),
+    redefineCheckpoint: unary<cmd.RedefineCheckpointRequest, cmd.RedefineCheckpointResponse>(
+      async ({ vmi, checkpoint }) => {
+        let checkpointInvalid = false;
+        const { response } = await attempt(async () => {
+          decodeVmi(vmi?.vmiJson, identity);
+          await domain.redefineCheckpoint(checkpoint).catch((error: unknown) => {
+            checkpointInvalid = errorCode(error) === 'CHECKPOINT_INVALID';
+            throw error;
+          });
+        });
+        return { response, checkpointInvalid };
+      },
+    ),
     signalTargetPodCleanup: onVmi('SignalTargetPodCleanup', async (vmi) => domain.signalTargetPodCleanup(vmi)),
   };
 }
@@ -105,7 +126,6 @@ function laterHandlers({ log }: CommandServiceDeps) {
   return {
     hotplugHostDevices: later<cmd.VMIRequest>('HotplugHostDevices', 'hot-plug of host devices'),
     injectLaunchSecret: later<cmd.InjectLaunchSecretRequest>('InjectLaunchSecret', 'SEV'),
-    backupVirtualMachine: later<cmd.BackupRequest>('Backup', 'backup'),
   };
 }
 

@@ -4,6 +4,7 @@ import {
   AgentState,
   type BlockInfo,
   BlockResizeFlag,
+  CheckpointCreateFlag,
   CreateFlag,
   DestroyFlag,
   type DomainRef,
@@ -192,6 +193,27 @@ export class LibvirtHypervisor implements Hypervisor {
     return this.#slow.monitorCommand(domain, line, MonitorFlag.HMP);
   }
 
+  qmp(domain: DomainRef, command: string): Promise<string> {
+    return this.#main.monitorCommand(domain, command);
+  }
+
+  beginBackup(domain: DomainRef, xml: { readonly backup: string; readonly checkpoint: string }): Promise<void> {
+    return this.#slow.beginBackup(domain, xml);
+  }
+
+  redefineCheckpoint(domain: DomainRef, xml: string): Promise<void> {
+    const { REDEFINE, REDEFINE_VALIDATE } = CheckpointCreateFlag;
+    return this.#main.createCheckpoint(domain, xml, REDEFINE | REDEFINE_VALIDATE);
+  }
+
+  checkpoints(domain: DomainRef): Promise<readonly string[]> {
+    return this.#main.listCheckpoints(domain);
+  }
+
+  deleteCheckpoint(domain: DomainRef, name: string): Promise<void> {
+    return this.#main.deleteCheckpoint(domain, name);
+  }
+
   guestInfo(domain: DomainRef, types: number): Promise<TypedParams> {
     return this.#slow.getGuestInfo(domain, types);
   }
@@ -297,7 +319,12 @@ export class LibvirtHypervisor implements Hypervisor {
     await main.subscribe('deviceAdded', changed);
     await main.subscribe('deviceRemoved', changed);
     await main.subscribe('memoryDeviceSizeChange', changed);
-    await main.subscribe('jobCompleted', changed);
+    await main.subscribe('jobCompleted', ({ domain, params }) => {
+      const ended = new Map(params.map(({ field, value }) => [field, value]));
+      const message = String(ended.get('errmsg') ?? '');
+      const [operation, success] = [Number(ended.get('operation') ?? 0), Boolean(ended.get('success'))];
+      this.#emit({ kind: 'job-ended', domain, operation, success, message });
+    });
     await main.subscribe('migrationIteration', ({ domain }) => this.#emit({ kind: 'migration-pass', domain }));
   }
 

@@ -144,6 +144,17 @@ export async function handOver(file: string, env: DiskEnv, mode: number): Promis
   }
 }
 
+/** An image, also in a block device, becomes QEMU's; its mode stays. Without a user of QEMU's own nothing changes. */
+export async function chownToQemu(file: string, { owner }: Pick<DiskEnv, 'owner'>): Promise<void> {
+  if (!owner) return;
+  const handle = await open(file, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  try {
+    await handle.chown(owner.uid, owner.gid);
+  } finally {
+    await handle.close();
+  }
+}
+
 /** Owner and mode for QEMU's user of a file that is open. */
 export async function giveToQemu(handle: FileHandle, { owner }: DiskEnv, mode: number): Promise<void> {
   await handle.chmod(mode);

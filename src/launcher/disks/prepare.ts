@@ -2,7 +2,9 @@ import { open } from 'node:fs/promises';
 import path from 'node:path';
 import {
   type Disk,
+  isTrackedDisk,
   parseQuantity,
+  tracksChanges,
   type VirtualMachineInstance,
   type Volume,
   vhostmdDisk,
@@ -29,6 +31,7 @@ import { canBeOpened, findHotplugged, prepareClaim, prepareEphemeral, prepareHos
 import { ensureCreated, ensureEmptyImage, giveToQemu } from './image.ts';
 import { withBlockSize, withCacheMode } from './io-settings.ts';
 import { prepareKernelBoot } from './kernel-boot.ts';
+import { trackChanges } from './tracking.ts';
 
 const mebibyte = 2 ** 20;
 
@@ -49,7 +52,7 @@ export async function prepareDisks(vmi: VirtualMachineInstance, env: DiskEnv): P
     fileNamePart(`spec.volumes[${JSON.stringify(volume.name)}].name`, volume.name);
     const resolved = await explained(`spec.volumes[${volume.name}]`, async () => {
       const found = await prepareVolume(vmi, volume, entry.volumeIndex, env);
-      return found && withBlockSize(disk, await withCacheMode(disk, found));
+      return found && usedDisk(vmi, disk, volume, found, env);
     });
     if (resolved) disks.set(volume.name, resolved);
   }
@@ -63,7 +66,7 @@ export async function prepareDisks(vmi: VirtualMachineInstance, env: DiskEnv): P
 export async function findPluggedDisks(
   vmi: VirtualMachineInstance,
   names: readonly string[],
-  env: Pick<DiskEnv, 'paths'>,
+  env: Pick<DiskEnv, 'paths' | 'owner'>,
 ): Promise<ReadonlyMap<string, ResolvedDisk>> {
   const disks = new Map<string, ResolvedDisk>();
   for (const { disk, volume } of diskEntries(vmi)) {
@@ -72,11 +75,23 @@ export async function findPluggedDisks(
     const resolved = await explained(`spec.volumes[${volume.name}]`, async () => {
       const found = await findHotplugged(volume, env);
       const isUsable = found && (await canBeOpened(found, isReadOnly(disk, volume)));
-      return isUsable ? withBlockSize(disk, await withCacheMode(disk, found)) : undefined;
+      return isUsable ? usedDisk(vmi, disk, volume, found, env) : undefined;
     });
     if (resolved) disks.set(volume.name, resolved);
   }
   return disks;
+}
+
+/** The image as QEMU is to use it. */
+async function usedDisk(
+  vmi: VirtualMachineInstance,
+  disk: Disk,
+  volume: Volume,
+  found: ResolvedDisk,
+  env: Pick<DiskEnv, 'paths' | 'owner' | 'signal'>,
+): Promise<ResolvedDisk> {
+  const image = await withBlockSize(disk, await withCacheMode(disk, found));
+  return tracksChanges(vmi) && isTrackedDisk(disk, volume) ? trackChanges(volume, image, env) : image;
 }
 
 function isReadOnly({ cdrom, disk, lun }: Disk, { persistentVolumeClaim }: Volume): boolean {

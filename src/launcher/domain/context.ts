@@ -18,6 +18,8 @@ export interface ResolvedDisk {
   readonly keepsOwner?: boolean;
   /** Below the overlay at `path`. */
   readonly backing?: { readonly path: string; readonly format: DiskFormat; readonly isBlock: boolean };
+  /** This is the record of which blocks change; the guest's data are in this raw image. */
+  readonly dataStore?: { readonly path: string; readonly isBlock: boolean };
   readonly cache?: DiskCache;
   readonly io?: 'native' | 'threads' | 'default';
   readonly blockSize?: { readonly logical: number; readonly physical: number; readonly discardGranularity?: number };

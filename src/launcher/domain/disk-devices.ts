@@ -162,11 +162,19 @@ function driverElement(plan: DiskPlan, resolved: ResolvedDisk | undefined, setti
 function sourceElement(plan: DiskPlan, resolved: ResolvedDisk): XmlContent {
   const source = {
     ...(resolved.isBlock ? { '@dev': resolved.path } : { '@file': resolved.path }),
+    ...dataStoreElement(resolved),
     ...(resolved.keepsOwner && { seclabel: { '@model': 'dac', '@relabel': 'no' } }),
   };
   if (!plan.target.reservation || plan.kind !== 'lun') return source;
   const helper = { '@type': 'unix', '@path': reservationSocket, '@mode': 'client' };
   return { ...source, reservations: { '@managed': 'no', source: helper } };
+}
+
+/** libvirt reads it since 10.10; an older one passes it over, and QEMU finds the image by the header of the record. */
+function dataStoreElement({ dataStore }: ResolvedDisk): XmlContent {
+  if (!dataStore) return {};
+  const source = dataStore.isBlock ? { '@dev': dataStore.path } : { '@file': dataStore.path };
+  return { dataStore: { '@type': dataStore.isBlock ? 'block' : 'file', format: { '@type': 'raw' }, source } };
 }
 
 function backingElement(resolved: ResolvedDisk | undefined): XmlContent {

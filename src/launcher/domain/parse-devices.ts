@@ -1,5 +1,6 @@
 import type { DomainAlias, DomainChannelTarget, DomainDevices, DomainDisk, DomainInterface } from '../../api/index.ts';
 import { userAliasPrefix } from './names.ts';
+import { isTrackingRecord } from './paths.ts';
 import { child, childrenOf, childText, type XmlNode } from './xml.ts';
 
 /**
@@ -64,7 +65,7 @@ function diskOf(disk: XmlNode): DomainDisk {
       Host: null,
       Reservations: null,
       Slices: null,
-      DataStore: null,
+      DataStore: dataStoreOf(disk),
     },
     Target: {
       Bus: attribute(disk, 'target', 'bus'),
@@ -85,6 +86,14 @@ function diskOf(disk: XmlNode): DomainDisk {
     Capacity: null,
     Shareable: child(disk, 'shareable') ? {} : null,
   };
+}
+
+function dataStoreOf(disk: XmlNode): { Type: string; Format: { Type: string } | null; Source: null } | null {
+  const source = child(disk, 'source');
+  const store = source && child(source, 'dataStore');
+  if (store)
+    return { Type: store.attributes.type ?? '', Format: { Type: attribute(store, 'format', 'type') }, Source: null };
+  return isTrackingRecord(source?.attributes.file ?? '') ? { Type: '', Format: null, Source: null } : null;
 }
 
 function interfaceOf(node: XmlNode): DomainInterface {

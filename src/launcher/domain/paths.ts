@@ -18,6 +18,8 @@ export interface LauncherPaths {
   readonly nvramDir: string;
   /** What swtpm keeps of the TPM, by the domain's UUID. */
   readonly swtpmDir: string;
+  /** Which blocks of disks change, by volume. */
+  readonly trackingDir: string;
   readonly serviceAccountDir: string;
   /** Sockets of side containers that serve file systems. */
   readonly virtiofsDir: string;
@@ -41,11 +43,20 @@ export function launcherPaths(options: { readonly nonRoot: boolean; readonly roo
     emptyDiskDir: at('/var/run/libvirt/empty-disks'),
     nvramDir: options.nonRoot ? path.join(privateDir, 'libvirt/qemu/nvram') : at('/var/lib/libvirt/qemu/nvram'),
     swtpmDir: options.nonRoot ? path.join(privateDir, 'libvirt/qemu/swtpm') : at('/var/lib/libvirt/swtpm'),
+    trackingDir: options.nonRoot ? path.join(privateDir, trackingSuffix) : at(`/var/lib/${trackingSuffix}`),
     serviceAccountDir: at('/var/run/secrets/kubernetes.io/serviceaccount'),
     virtiofsDir: at(virtiofsDir),
     networkInfoFile: at(networkInfoFile),
     devDir: at('/dev'),
   };
+}
+
+/** Upstream: `PathForCBT` of pkg/storage/cbt/cbt.go. */
+const trackingSuffix = 'libvirt/qemu/cbt';
+
+/** Whether a disk's source is a record of changed blocks. The XML of libvirt before 10.10 has no `dataStore` to tell it by. */
+export function isTrackingRecord(file: string): boolean {
+  return path.dirname(file).endsWith(`/${trackingSuffix}`) && file.endsWith('.qcow2');
 }
 
 /** Limit of `sun_path` without its final zero. */

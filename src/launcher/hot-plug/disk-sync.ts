@@ -4,6 +4,7 @@ import { type DomainRef, formatLibvirtError, isLibvirtError, LibvirtError } from
 import {
   type ConverterOptions,
   driveWithMedium,
+  isTrackingRecord,
   type LiveDisk,
   type LiveDomain,
   liveDiskXml,
@@ -16,7 +17,7 @@ import {
 } from '../domain/index.ts';
 import { LauncherError, type LauncherErrorCode } from '../errors.ts';
 import type { Hypervisor } from '../ports.ts';
-import { growDisks } from './grow.ts';
+import { growDisks, type TrackedImageOf } from './grow.ts';
 import { type DiskStep, diskSteps, volumesToFind } from './steps.ts';
 
 /** Volume name → what was found and can be opened. */
@@ -29,6 +30,11 @@ export interface DiskSyncDeps {
   >;
   /** The files of plugged volumes, as far as they are there and can be opened. */
   readonly findMedia: (vmi: VirtualMachineInstance, names: readonly string[]) => Promise<FoundMedia>;
+  /** Records of changed blocks: which image one is about, and the end of one whose volume has left. */
+  readonly tracking: {
+    readonly imageOf: TrackedImageOf;
+    readonly forget: (volume: string) => Promise<void>;
+  };
   /** The agent has to look at the domain: a change of a medium makes no event of libvirt. */
   readonly onMediumChange: () => void;
   readonly clock: Clock;
@@ -79,7 +85,10 @@ export class DiskSync {
     }
     const untilMs = this.#deps.clock.now().getTime() + unplugBudgetMs;
     const failures = await this.#run(steps, { domain, vmi, options, live, wanted, media, untilMs });
-    await growDisks(domain, vmi, stayingDisks(live, steps), this.#deps);
+    await growDisks(domain, vmi, stayingDisks(live, steps), {
+      ...this.#deps,
+      trackedImageOf: this.#deps.tracking.imageOf,
+    });
     throwAll(failures);
   }
 
@@ -139,6 +148,7 @@ export class DiskSync {
     const reason = left ? await this.#askToRelease(domain, disk) : undefined;
     const { disks } = readLiveDomain(await this.#deps.hypervisor.xml(domain));
     if (!disks.some(({ target, source }) => target === disk.target && source === disk.source)) {
+      if (isTrackingRecord(disk.source)) await this.#deps.tracking.forget(disk.name);
       log.info({ volume: disk.name, target: disk.target }, 'disk unplugged');
       return undefined;
     }

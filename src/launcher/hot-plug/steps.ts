@@ -1,4 +1,4 @@
-import type { LiveDisk, ResolvedDisk, WantedDisk } from '../domain/index.ts';
+import { isTrackingRecord, type LiveDisk, type ResolvedDisk, type WantedDisk } from '../domain/index.ts';
 
 export type DiskStep =
   | { readonly step: 'unplug'; readonly disk: LiveDisk }
@@ -28,7 +28,8 @@ export function diskSteps(difference: DiskDifference): DiskStep[] {
 function unplugs({ live, wanted, hotplugDir }: DiskDifference): DiskStep[] {
   const kept = new Set(wanted.map(({ name }) => name));
   return live
-    .filter((disk) => isBelow(disk.source, hotplugDir) && pluggableBuses.includes(disk.bus) && !kept.has(disk.name))
+    .filter(({ source }) => isBelow(source, hotplugDir) || isTrackingRecord(source))
+    .filter((disk) => pluggableBuses.includes(disk.bus) && !kept.has(disk.name))
     .map((disk) => ({ step: 'unplug', disk }));
 }
 

@@ -2,8 +2,8 @@ import { AgentTimeout, KeycodeSet } from '../constants.ts';
 import type { DomainRef } from '../domain.ts';
 import { procedures } from '../procedures.ts';
 import { type TypedParams, typedParamMap } from '../typed-params.ts';
+import { BackupCalls } from './backup-calls.ts';
 import type { LibvirtCallOptions } from './connection-calls.ts';
-import { MigrationCalls } from './migration-calls.ts';
 
 export interface GuestInterface {
   readonly name: string;
@@ -27,7 +27,7 @@ export interface SendKeyOptions {
 }
 
 /** Calls that reach into the guest; most need its agent (AGENT_UNRESPONSIVE without). */
-export abstract class GuestCalls extends MigrationCalls {
+export abstract class GuestCalls extends BackupCalls {
   /** `source`: `AddressSource`. */
   async interfaceAddresses(
     domain: DomainRef,

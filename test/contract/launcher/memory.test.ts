@@ -36,6 +36,8 @@ async function start(): Promise<LauncherSubject> {
       prepare: async () => xml,
       life: new LauncherLife({ log: silentLogger }),
       findMedia: async () => new Map(),
+
+      tracking: { imageOf: async () => undefined, forget: async () => undefined },
       signalProcess: () => undefined,
       onTargetPodCleanup: () => undefined,
       log: silentLogger,

@@ -51,6 +51,8 @@ before(async () => {
       prepare: async () => '<domain><name>default_small</name></domain>',
       life: new LauncherLife({ log: silentLogger }),
       findMedia: async () => new Map(),
+
+      tracking: { imageOf: async () => undefined, forget: async () => undefined },
       signalProcess: () => undefined,
       onTargetPodCleanup: (pod) => void reportedPods.push(pod),
       log: silentLogger,

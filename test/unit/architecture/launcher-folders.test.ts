@@ -15,6 +15,7 @@ checkFolderRules({
     migration: ['domain', 'lifecycle'],
     resize: ['domain'],
     'memory-dump': [],
+    backup: ['domain'],
     lifecycle: ['domain', 'disks', 'guest-agent', 'notify'],
     'cmd-server': ['domain', 'stats'],
     hooks: ['disks'],

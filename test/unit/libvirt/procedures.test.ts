@@ -71,3 +71,25 @@ test('a CPU list is a bitmap with the lowest CPU in the lowest bit', () => {
     assert.throws(() => cpumapOf(bad), { code: 'INVALID_ARGUMENT' });
   }
 });
+
+test('backups and checkpoints are asked for as remote_protocol.x has it', () => {
+  const { domainBackupBegin, domainCheckpointCreateXml, domainCheckpointListAll, domainCheckpointDelete } = procedures;
+  const numbers = [domainBackupBegin, domainCheckpointCreateXml, domainCheckpointListAll, domainCheckpointDelete];
+  assert.deepEqual(
+    numbers.map(({ number }) => number),
+    [421, 411, 413, 417],
+  );
+  const checkpoint = `00000002 63700000 ${handle}`;
+  bothWays(
+    domainBackupBegin.args,
+    { domain, backupXml: '<b/>', checkpointXml: '<c/>', flags: 0 },
+    `${handle} 00000004 3c622f3e 00000001 00000004 3c632f3e 00000000`,
+  );
+  bothWays(domainCheckpointCreateXml.args, { domain, xml: '<c/>', flags: 5 }, `${handle} 00000004 3c632f3e 00000005`);
+  bothWays(
+    domainCheckpointListAll.reply,
+    { checkpoints: [{ name: 'cp', domain }], count: 1 },
+    `00000001 ${checkpoint} 00000001`,
+  );
+  bothWays(domainCheckpointDelete.args, { checkpoint: { name: 'cp', domain }, flags: 0 }, `${checkpoint} 00000000`);
+});

@@ -1,4 +1,4 @@
-import type { Domain, VmiStatus } from '../../../api/index.ts';
+import { type Domain, trackedDisksOf, type VirtualMachineInstance, type VmiStatus } from '../../../api/index.ts';
 import { isRecord } from '../../../base/index.ts';
 import { bounds, clip } from './bounds.ts';
 import { isTime } from './memory-dump.ts';
@@ -27,6 +27,25 @@ export function projectBackup(status: VmiStatus, domain: Domain): void {
     ...(volumes && { volumes }),
   };
   status.changedBlockTracking = { ...tracking, backupStatus: { ...known, ...progress } };
+}
+
+/**
+ * Changed blocks are tracked once QEMU has a record beneath every disk that can have one (`HandleChangedBlockTracking` of
+ * pkg/virt-handler/cbt.go). Volumes that are no disks do not count: they keep upstream's VMIs from ever coming so far.
+ */
+export function projectTracking(
+  vmi: Partial<Pick<VirtualMachineInstance, 'spec'>>,
+  status: VmiStatus,
+  domain: Domain,
+): void {
+  const tracking = status.changedBlockTracking;
+  if (!isRecord(tracking) || tracking.state !== 'Initializing') return;
+  const recorded = new Set(
+    (domain.Spec?.Devices?.Disks ?? []).flatMap(({ Alias, Source }) => (Alias && Source.DataStore ? [Alias.Name] : [])),
+  );
+  if (recorded.size === 0 && domain.Status.Status !== 'Running') return;
+  if (!trackedDisksOf(vmi).every((name) => recorded.has(name))) return;
+  status.changedBlockTracking = { ...tracking, state: 'Enabled' };
 }
 
 function sameInstant(left: unknown, right: unknown): boolean {

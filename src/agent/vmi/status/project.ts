@@ -13,6 +13,7 @@ import type { Attempt } from '../../../reconcile/index.ts';
 import { type Decision, isOvertaken } from '../decide/index.ts';
 import { changesAwaitedLinks, type Observation, readableVmi } from '../observe/index.ts';
 import type { VmiEvent } from '../ports.ts';
+import { projectTracking } from './backup.ts';
 import { bounds, clip } from './bounds.ts';
 import {
   removeCondition,
@@ -156,6 +157,7 @@ function projectStatus(
   let isWaitedFor = false;
   if (domain) {
     projectDomainFields(status, domain);
+    projectTracking(readable, status, domain);
     const interfaces = projectInterfaces(readable, domain, statusFacts.podIps);
     if (interfaces.length > 0) status.interfaces = interfaces;
     else delete status.interfaces;

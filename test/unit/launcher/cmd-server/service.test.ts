@@ -38,6 +38,8 @@ before(async () => {
       prepare: async () => '<domain><name>default_small</name></domain>',
       life: new LauncherLife({ log: silentLogger }),
       findMedia: async () => new Map(),
+
+      tracking: { imageOf: async () => undefined, forget: async () => undefined },
       signalProcess: () => undefined,
       onTargetPodCleanup: () => undefined,
       log: silentLogger,
@@ -103,8 +105,6 @@ const later: Readonly<Record<string, RegExp>> = {
   injectLaunchSecret: /^SEV/,
   getSevInfo: /^SEV/,
   getLaunchMeasurement: /^SEV/,
-  backupVirtualMachine: /^backup/,
-  redefineCheckpoint: /^(backup|.*checkpoint)/,
 };
 
 test('of the 36 calls exactly those that are not built yet say so, with success=false', async () => {

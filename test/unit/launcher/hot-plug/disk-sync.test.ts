@@ -65,6 +65,8 @@ class PluggedGuest {
       {
         hypervisor: this.hypervisor,
         findMedia: async (_, names) => new Map(names.map((name) => [name, mediumOf(name)])),
+
+        tracking: { imageOf: async () => undefined, forget: async () => undefined },
         onMediumChange: () => this.mediumChanges++,
         clock: this.clock,
         log: silentLogger,

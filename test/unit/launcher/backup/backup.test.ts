@@ -1,0 +1,202 @@
+import assert from 'node:assert/strict';
+import { existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { silentLogger } from '../../../../src/base/index.ts';
+import { VmBackup } from '../../../../src/launcher/backup/index.ts';
+import { MetadataCache } from '../../../../src/launcher/lifecycle/index.ts';
+import type { HypervisorEvent } from '../../../../src/launcher/ports.ts';
+import { LibvirtError } from '../../../../src/libvirt/index.ts';
+import { eventually } from '../../../fixtures/eventually.ts';
+import { FakeClock } from '../../../fixtures/fake-clock.ts';
+import { MemoryHypervisor } from '../../../fixtures/memory-hypervisor.ts';
+
+const record = '/var/lib/libvirt/qemu/cbt/data.qcow2';
+const xml = `<domain><name>default_small</name><devices>
+  <disk type='file' device='disk'><source file='${record}'/><target dev='vda'/><alias name='ua-data'/></disk>
+  <disk type='file' device='disk'><source file='/var/lib/libvirt/qemu/cbt/new.qcow2'/><target dev='vdb'/><alias name='ua-new'/></disk>
+  <disk type='file' device='cdrom'><source file='/ci.iso'/><target dev='sda'/><alias name='ua-ci'/></disk>
+</devices></domain>`;
+const startTime = '2026-01-02T03:04:05Z';
+
+async function guest(t: TestContext, definition = xml) {
+  const dir = mkdtempSync(path.join(tmpdir(), 'backup-'));
+  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  const volume = path.join(dir, 'hotplug-disks/target');
+  mkdirSync(volume, { recursive: true });
+  const hypervisor = new MemoryHypervisor();
+  const domain = await hypervisor.define(definition);
+  await hypervisor.start(domain, { paused: false });
+  hypervisor.calls.length = 0;
+  const log = silentLogger;
+  const metadata = new MetadataCache({ file: path.join(dir, 'state.json') }, { log });
+  const frozen: string[] = [];
+  const freezer = {
+    freeze: async () => void frozen.push('freeze'),
+    unfreeze: async () => void frozen.push('thaw'),
+  };
+  const deps = { hypervisor, metadata, freezer, log, clock: new FakeClock() };
+  const options = { domainName: 'default_small', vmiName: 'small', hotplugDir: path.join(dir, 'hotplug-disks') };
+  const backup = new VmBackup(options, deps);
+  hypervisor.onEvent((event) => backup.handle(event));
+  const order = (change: object = {}, of = backup) =>
+    of.order(
+      Buffer.from(
+        JSON.stringify({
+          cmd: 'Start',
+          mode: 'Push',
+          backupName: 'b',
+          backupStartTime: startTime,
+          targetPath: volume,
+          ...change,
+        }),
+      ),
+    );
+  const ended = (success: boolean, message = ''): HypervisorEvent => ({
+    ...{ kind: 'job-ended', domain, operation: 9, success, message },
+  });
+  const told = () => metadata.metadata.Backup ?? {};
+  const settled = () => eventually(() => assert.equal(typeof told().EndTimestamp, 'string'));
+  const directory = path.join(volume, 'small/b-2026-01-02_03-04-05');
+  return { backup, options, deps, hypervisor, domain, order, ended, told, settled, frozen, volume, directory };
+}
+
+const nodes = (file: string, ...bitmaps: object[]) =>
+  JSON.stringify({ return: [{ 'node-name': 'libvirt-1-format', file, 'dirty-bitmaps': bitmaps }, { file: '/x' }] });
+
+test('a backup holds the tracked disks at an instant when the guest is frozen, and is told when it is whole', async (t) => {
+  const { hypervisor, order, ended, told, settled, frozen, directory } = await guest(t);
+  await order();
+  assert.deepEqual(frozen, ['freeze', 'thaw']);
+  const [{ backup = '', checkpoint = '' } = {}] = hypervisor.backups;
+  assert.match(backup, new RegExp(`<target file=.${directory}/b-data.qcow2.`));
+  assert.match(backup, /<disk name=.sda. backup=.no./);
+  assert.match(checkpoint, /<name>b-2026-01-02_03-04-05<\/name>.*name=.vda. checkpoint=.bitmap./s);
+  assert.deepEqual([told().Completed, told().QuiesceStatus], [false, 'Succeeded']);
+  hypervisor.emit({ ...ended(true), operation: 5 } as HypervisorEvent);
+  assert.equal(told().EndTimestamp, null);
+  hypervisor.emit(ended(true));
+  await settled();
+  assert.deepEqual([told().Completed, told().Failed, told().BackupMsg], [true, false, '']);
+  assert.ok(existsSync(directory));
+});
+
+test('what failed leaves neither files nor a checkpoint', async (t) => {
+  const { hypervisor, order, ended, told, settled, directory, volume } = await guest(t);
+  await order();
+  writeFileSync(path.join(directory, 'half'), '');
+  hypervisor.emit(ended(false, 'No space left on device'));
+  await settled();
+  assert.equal(told().Failed, true);
+  assert.match(String(told().BackupMsg), /^the claim is too small: .* make it larger, or use another one$/);
+  assert.equal(existsSync(path.join(volume, 'small')), false);
+  assert.ok(hypervisor.calls.includes('deleteCheckpoint'));
+});
+
+test('a backup that does not begin leaves nothing and can be asked for again', async (t) => {
+  const { hypervisor, order, told, directory, frozen } = await guest(t);
+  hypervisor.failures.set('beginBackup', new LibvirtError('OPERATION_FAILED', 'Read-only file system'));
+  await assert.rejects(order(), { code: 'INVALID_REQUEST', message: /QEMU may not write to the claim/ });
+  assert.equal(existsSync(directory), false);
+  assert.deepEqual([told(), frozen], [{}, ['freeze', 'thaw']]);
+  await order();
+  assert.equal(told().Name, 'b');
+});
+
+test('only disks that have the checkpoint are incremental; libvirt is told of it when it does not know it', async (t) => {
+  const { hypervisor, order } = await guest(t);
+  hypervisor.onMonitor = () => nodes(record, { name: 'cp' });
+  await order({ incremental: 'cp', skipQuiesce: true });
+  const xmlOf = hypervisor.backups[0]?.backup ?? '';
+  assert.match(xmlOf, /name=.vda. [^>]*backupmode=.incremental. incremental=.cp./);
+  assert.match(xmlOf, /name=.vdb. [^>]*backupmode=.full./);
+  assert.deepEqual(hypervisor.knownCheckpoints, ['cp']);
+});
+
+test('a checkpoint without a usable bitmap is refused as such, by a backup and by a redefinition', async (t) => {
+  const { backup, hypervisor, order, told } = await guest(t);
+  hypervisor.onMonitor = () => nodes(record, { name: 'cp', inconsistent: true });
+  const invalid = { code: 'CHECKPOINT_INVALID', message: /no disk knows checkpoint cp.*forceFullBackup/ };
+  await assert.rejects(order({ incremental: 'cp' }), invalid);
+  const json = (change: object) => Buffer.from(JSON.stringify({ name: 'cp', creationTime: startTime, ...change }));
+  await assert.rejects(backup.redefine(json({})), invalid);
+  hypervisor.onMonitor = () => nodes(record, { name: 'cp' });
+  hypervisor.failures.set('redefineCheckpoint', new LibvirtError('CHECKPOINT_INCONSISTENT', 'broken'));
+  await assert.rejects(backup.redefine(json({})), { code: 'CHECKPOINT_INVALID', message: /checkpoint cp is broken/ });
+  hypervisor.failures.set('redefineCheckpoint', new LibvirtError('OPERATION_TIMEOUT', 'busy'));
+  await assert.rejects(backup.redefine(json({})), { code: 'OPERATION_TIMEOUT' });
+  await backup.redefine(json({}));
+  assert.deepEqual([hypervisor.knownCheckpoints, told()], [['cp'], {}]);
+});
+
+test('a second backup waits for none: it is refused at once, and the same one again changes nothing', async (t) => {
+  const { backup, hypervisor, order } = await guest(t);
+  await Promise.all([order(), order(), assert.rejects(order({ backupName: 'c' }), { code: 'BUSY' })]);
+  assert.equal(hypervisor.backups.length, 1);
+  assert.throws(() => backup.refuse('a migration'), /a migration is not possible until backup b has ended/);
+});
+
+test('an abort ends it, and is not told as something else', async (t) => {
+  const { hypervisor, order, ended, told, settled } = await guest(t);
+  await assert.rejects(order({ cmd: 'Abort' }), { code: 'INVALID_REQUEST', message: /not under way/ });
+  await order();
+  await assert.rejects(order({ cmd: 'Abort' }), { code: 'BUSY', message: /try again/ });
+  hypervisor.job = { type: 2, params: new Map([['operation', 9]]) };
+  hypervisor.onAbort = async () => hypervisor.emit(ended(false, 'Operation canceled'));
+  await order({ cmd: 'Abort' });
+  await settled();
+  assert.deepEqual([told().Failed, told().BackupMsg], [true, 'it was aborted']);
+});
+
+test('the end of the guest is the end of its backup', async (t) => {
+  const { hypervisor, domain, order, told, settled } = await guest(t);
+  await order();
+  hypervisor.emit({ kind: 'lifecycle', domain, event: 5, detail: 0 });
+  await settled();
+  assert.match(String(told().BackupMsg), /the guest stopped before the backup was whole/);
+});
+
+test('a launcher that was started again goes on with a job that runs, and fails one whose end it has missed', async (t) => {
+  const { options, deps, hypervisor, order, told } = await guest(t);
+  await order();
+  hypervisor.job = { type: 2, params: new Map([['operation', 9]]) };
+  const next = new VmBackup(options, deps);
+  await next.resume();
+  assert.equal(told().EndTimestamp, null);
+  hypervisor.job = { type: 0, params: new Map() };
+  await next.resume();
+  assert.deepEqual([told().Failed, told().Completed], [true, true]);
+  assert.match(String(told().BackupMsg), /started again meanwhile .* make another backup/);
+});
+
+test('a guest that cannot be frozen is backed up all the same, and that stays told', async (t) => {
+  const { hypervisor, deps, order, ended, told, settled } = await guest(t);
+  deps.freezer.freeze = async () => {
+    throw new Error('no agent');
+  };
+  await order();
+  hypervisor.emit(ended(true));
+  await settled();
+  assert.deepEqual([told().Failed, told().QuiesceStatus], [false, 'Failed']);
+  assert.equal(told().BackupMsg, "the guest's file systems were not frozen: no agent");
+});
+
+test('a guest without tracked disks, and places that are none, are refused', async (t) => {
+  const untracked = await guest(t, '<domain><name>default_small</name></domain>');
+  await assert.rejects(untracked.order(), /no disk of this guest has its changed blocks tracked/);
+  const { order, volume, directory, options } = await guest(t);
+  await assert.rejects(order({ targetPath: '/etc' }), /no place for a backup/);
+  await assert.rejects(order({ targetPath: `${options.hotplugDir}/../x` }), /no place for a backup/);
+  await assert.rejects(order({ targetPath: `${options.hotplugDir}/gone` }), /volume gone is not there yet/);
+  await assert.rejects(order({ mode: 'Pull' }), { code: 'NOT_SUPPORTED' });
+  await assert.rejects(order({ cmd: 'Export' }), { code: 'NOT_SUPPORTED' });
+  await assert.rejects(order({ mode: 'Odd' }), /mode "Odd" is none of Push, Pull/);
+  await assert.rejects(order({ backupStartTime: 'soon' }), /no time as of RFC 3339/);
+  await assert.rejects(order({ backupName: '../b' }), /is no name/);
+  symlinkSync('/tmp', path.join(volume, 'small'));
+  await assert.rejects(order(), /cannot be made in volume target/);
+  rmSync(path.join(volume, 'small'));
+  mkdirSync(directory, { recursive: true });
+  await assert.rejects(order(), /remove it, or give the backup another name/);
+});
