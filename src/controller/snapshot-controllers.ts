@@ -118,7 +118,7 @@ export class SnapshotControllers {
     this.#contents = new SnapshotContentController(
       { workers },
       {
-        ...{ ...shared, volumeSnapshots },
+        ...{ ...shared, volumeSnapshots, restores },
         volumeSnapshotsError: () => informers.volumeSnapshots.health.lastError,
         ...counted('snapshot-vmsnapshotcontent'),
       },

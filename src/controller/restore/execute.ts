@@ -19,9 +19,9 @@ import { createOrFind, getIfThere, isKubeError, type KubeClient, writeIfThere } 
 import type { Executors, Outcome, ReadYourWrites, Step, StepContext } from '../../reconcile/index.ts';
 import { stateVolumeName } from '../kept-state/index.ts';
 import { controllerReference } from '../owned/index.ts';
-import { markOf, setFinalizer, setMark } from '../snapshot-source/index.ts';
+import { holdOf, markOf, setFinalizer, setMark } from '../snapshot-source/index.ts';
 import { makeClaim } from './claims.ts';
-import { holdOf, isHeldBy, isMadeBy, targetOf } from './names.ts';
+import { isHeldBy, isMadeBy, targetOf } from './names.ts';
 import type { PresentRestore, VolumeFacts } from './observation.ts';
 import { hasVolumeOn, othersOf } from './others.ts';
 import type { RestoreStepArgs } from './plan.ts';

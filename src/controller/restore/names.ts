@@ -1,5 +1,5 @@
 import { annotations, type KubeObject, type VirtualMachineRestore } from '../../api/index.ts';
-import { cutName } from '../snapshot-source/index.ts';
+import { cutName, holdOf } from '../snapshot-source/index.ts';
 
 /** What is made by one restore says so; names of restores are used again. */
 export function restoreMark({ metadata }: VirtualMachineRestore): string {
@@ -8,11 +8,6 @@ export function restoreMark({ metadata }: VirtualMachineRestore): string {
 
 export function isMadeBy(object: KubeObject, restore: VirtualMachineRestore): boolean {
   return object.metadata.annotations?.[annotations.lastRestore] === restoreMark(restore);
-}
-
-/** A finalizer of the restore's own on the content that it needs, from before the first claim is deleted until all is restored. */
-export function holdOf({ metadata }: VirtualMachineRestore): string {
-  return `snapshot.kubevirt.io/restore-${metadata.uid}`;
 }
 
 export function isHeldBy({ metadata }: KubeObject, restore: VirtualMachineRestore): boolean {

@@ -3,6 +3,8 @@ import {
   controllerOf,
   type ExplainFacts,
   type Key,
+  type KubeObject,
+  keyOf,
   resources,
   type VirtualMachineSnapshotContent,
 } from '../../api/index.ts';
@@ -32,9 +34,10 @@ export interface SnapshotContentControllerOptions {
   readonly workers: number;
 }
 
-export interface SnapshotContentControllerDeps extends Omit<ObserveDeps, 'vmis' | 'snapshots'> {
+export interface SnapshotContentControllerDeps extends Omit<ObserveDeps, 'vmis' | 'snapshots' | 'restores'> {
   readonly client: KubeClient;
   readonly snapshots: ObserveDeps['snapshots'] & Followed;
+  readonly restores: ObserveDeps['restores'] & Followed & { get(key: Key): KubeObject | undefined };
   readonly vmis: ObserveDeps['vmis'] & Followed;
   readonly classes: Pick<SnapshotClasses, 'of'>;
   readonly events: EventRecorder;
@@ -62,7 +65,7 @@ export class SnapshotContentController implements Component {
 
   /** The informers of VMs and VMIs have to be synced; the others need not be. */
   async start(): Promise<void> {
-    const { contents, snapshots, volumeSnapshots, vms, vmis } = this.#deps;
+    const { contents, snapshots, volumeSnapshots, restores, vms, vmis } = this.#deps;
     const wake = (key: Key) => this.reconciler.wake(key);
     // A VM and its VMI have the same key.
     const wakeByVm = (key: Key) => {
@@ -74,6 +77,9 @@ export class SnapshotContentController implements Component {
       contents.onChange(wake),
       snapshots.onChange((key) => this.#wakeOf(key)),
       volumeSnapshots.onChange((key) => this.#wakeByVolumeSnapshot(key)),
+      restores.onChange((key) => {
+        if (!restores.get(key)) this.#wakeDeleted();
+      }),
       vms.onChange(wakeByVm),
       vmis.onChange(wakeByVm),
     );
@@ -96,6 +102,12 @@ export class SnapshotContentController implements Component {
       if (`${metadata.namespace}/${spec.virtualMachineSnapshotName}` === snapshot)
         this.reconciler.wake(`${metadata.namespace}/${metadata.name}`);
     }
+  }
+
+  /** They may have been kept for a restore that is gone. */
+  #wakeDeleted(): void {
+    for (const content of this.#deps.contents.list())
+      if (content.metadata.deletionTimestamp) this.reconciler.wake(keyOf(content));
   }
 
   /** One that is gone has no owner any more: it is looked for by its name. */
@@ -122,9 +134,10 @@ export class SnapshotContentController implements Component {
       object: 'the content',
       onChange: 'when the content, its snapshot, a VolumeSnapshot of it or its VM changes',
     };
+    const caches = [deps.contents, deps.snapshots, deps.restores, deps.vms, deps.vmis];
     return {
       ...factsParts(seenOf, words),
-      isSynced: () => deps.contents.synced && deps.snapshots.synced && deps.vms.synced && deps.vmis.synced,
+      isSynced: () => caches.every(({ synced }) => synced),
       observe: async (key) => observeContent(key, deps),
       decide: decideContent,
       execute: async (observation, { steps }, signal) => {

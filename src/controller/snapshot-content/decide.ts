@@ -8,6 +8,8 @@ export interface ContentStepArgs {
   thawGuest: object;
   createVolumeSnapshots: { readonly backups: readonly BackupFacts['backup'][] };
   release: object;
+  /** Finalizers of restores that are no more. */
+  dropHolds: { readonly holds: readonly string[] };
 }
 
 export interface ContentPlan {
@@ -61,6 +63,12 @@ const presentTable = ruleTable<Facts, ContentPlan>(
         steps: [...(isTaken(facts.content) ? [] : thawing(facts)), { step: 'release' }],
         keepsStatus: true,
       }),
+    },
+    {
+      name: 'restore-gone',
+      why: 'The content is being deleted, and a restore that it was kept for is no more.',
+      when: ({ lostHolds }) => lostHolds.length > 0,
+      plan: ({ lostHolds: holds }) => ({ steps: [{ step: 'dropHolds', holds }], keepsStatus: true }),
     },
     {
       name: 'deleted',

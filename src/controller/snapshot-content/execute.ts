@@ -2,6 +2,7 @@ import {
   apiVersionOf,
   controllerOf,
   finalizers,
+  type KubeObject,
   keyOf,
   labels,
   resources,
@@ -12,12 +13,12 @@ import { errorMessage } from '../../base/index.ts';
 import { createOrFind, type KubeClient } from '../../kube/index.ts';
 import type { Executors, ObjectEvent, Outcome, ReadYourWrites, Step, StepContext } from '../../reconcile/index.ts';
 import { controllerReference } from '../owned/index.ts';
-import { freeze, labelValue, type SnapshotClasses, setFinalizer, thaw } from '../snapshot-source/index.ts';
+import { freeze, labelValue, lostHolds, type SnapshotClasses, setFinalizer, thaw } from '../snapshot-source/index.ts';
 import type { ContentStepArgs } from './decide.ts';
 import type { BackupFacts, PresentContent } from './observe.ts';
 
 export interface ExecuteContext extends StepContext {
-  readonly client: Pick<KubeClient, 'create' | 'get' | 'patch' | 'raw'>;
+  readonly client: Pick<KubeClient, 'create' | 'get' | 'list' | 'patch' | 'raw'>;
   readonly contents: ReadYourWrites<VirtualMachineSnapshotContent>;
   readonly volumeSnapshots: ReadYourWrites<VolumeSnapshot>;
   readonly classes: Pick<SnapshotClasses, 'of'>;
@@ -46,7 +47,27 @@ export const executors: Executors<ContentStepArgs, ExecuteContext> = {
     const contentType = resources.virtualMachineSnapshotContents;
     return (await setFinalizer(contentType, content, wish, { client, objects: contents }, signal)) ? done : overtaken;
   },
+  dropHolds,
 };
+
+/** By the API server's own word: a restore that was just made is needed. */
+async function dropHolds(
+  { holds }: Step<ContentStepArgs, 'dropHolds'>,
+  { client, contents, observation, signal }: ExecuteContext,
+): Promise<Outcome> {
+  const { content } = observation;
+  const { namespace } = content.metadata;
+  const { items } = await client.list<KubeObject>(resources.virtualMachineRestores, { namespace, signal });
+  const lost = lostHolds(content, items).filter((each) => holds.includes(each));
+  const objects = contents;
+  for (const name of lost) {
+    const newest = contents.get(observation.key) ?? content;
+    const contentType = resources.virtualMachineSnapshotContents;
+    if (!(await setFinalizer(contentType, newest, { name, isWanted: false }, { client, objects }, signal)))
+      return overtaken;
+  }
+  return lost.length > 0 ? done : overtaken;
+}
 
 /** All of them, whatever becomes of one: a guest that stands still waits for the last. */
 async function createVolumeSnapshots(

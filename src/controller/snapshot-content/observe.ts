@@ -3,6 +3,7 @@ import {
   type Key,
   type VirtualMachine,
   type VirtualMachineInstance,
+  type VirtualMachineRestore,
   type VirtualMachineSnapshot,
   type VirtualMachineSnapshotContent,
   type VolumeBackup,
@@ -10,7 +11,7 @@ import {
 } from '../../api/index.ts';
 import type { Clock } from '../../base/index.ts';
 import type { Observed, ReadYourWrites } from '../../reconcile/index.ts';
-import { type GuestFacts, guestOf, isEnding, isLockedBy, vmiOf } from '../snapshot-source/index.ts';
+import { type GuestFacts, guestOf, isEnding, isLockedBy, lostHolds, vmiOf } from '../snapshot-source/index.ts';
 
 /** A volume of the content, and what became of it. */
 export interface BackupFacts {
@@ -29,6 +30,8 @@ export interface PresentContent extends Observed {
   /** The VM, while it is locked by the snapshot, and its guest. */
   readonly source: { readonly vm: VirtualMachine; readonly guest: GuestFacts } | undefined;
   readonly backups: readonly BackupFacts[];
+  /** Finalizers of restores that are no more, on a content that is being deleted. */
+  readonly lostHolds: readonly string[];
   /** Why it is not known which VolumeSnapshots there are. */
   readonly unread: string | undefined;
 }
@@ -43,6 +46,7 @@ export interface ObserveDeps {
   readonly snapshots: Pick<ReadYourWrites<VirtualMachineSnapshot>, 'get'>;
   readonly contents: ReadYourWrites<VirtualMachineSnapshotContent>;
   readonly volumeSnapshots: ReadYourWrites<VolumeSnapshot>;
+  readonly restores: Pick<ReadYourWrites<VirtualMachineRestore>, 'list'>;
   /** Of the last try to read VolumeSnapshots. */
   readonly volumeSnapshotsError: () => string | undefined;
   readonly vms: ReadYourWrites<VirtualMachine>;
@@ -69,6 +73,7 @@ export function observeContent(key: Key, deps: ObserveDeps): ContentObservation 
     ...{ key, uid, now, content, snapshot, backups },
     isEnding: !snapshot || isEnding(snapshot, now),
     source: snapshot && sourceOf(snapshot, deps),
+    lostHolds: content.metadata.deletionTimestamp ? lostHolds(content, deps.restores.list()) : [],
     unread: isRead ? undefined : `VolumeSnapshots cannot be read: ${deps.volumeSnapshotsError() ?? 'no answer yet'}`,
   };
 }

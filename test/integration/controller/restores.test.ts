@@ -279,6 +279,24 @@ describe('restores of VMs, on the storage of a standalone node', { skip: needsRo
     });
   });
 
+  test('a restore that is taken away by force keeps no content that nobody wants', async () => {
+    const contents = resources.virtualMachineSnapshotContents;
+    await node.createSnapshot('left', 'box');
+    await node.untilTaken('left');
+    const { metadata } = await node.createRestore('forced', 'nothing', 'box');
+    const contentOf = async () =>
+      (await node.contents()).find(({ spec }) => spec.virtualMachineSnapshotName === 'left')?.metadata;
+    const { name = '', finalizers = [] } = (await contentOf()) ?? {};
+    const holds = ['nobody', metadata.uid].map((uid) => `snapshot.kubevirt.io/restore-${uid}`);
+    const body = { metadata: { finalizers: [...finalizers, ...holds] } };
+    await node.cluster.client.patch(contents, { namespace, name }, body, 'merge');
+    await node.cluster.client.delete(resources.virtualMachineSnapshots, { namespace, name: 'left' });
+    await eventually(async () => assert.deepEqual((await contentOf())?.finalizers, holds.slice(1)));
+    await node.cluster.client.patch(type, metadata, { metadata: { finalizers: [] } }, 'merge');
+    await node.cluster.client.delete(type, metadata);
+    await node.cluster.untilGone(contents, name);
+  });
+
   test('a restore whose finalizer was taken off leaves no VM locked', async () => {
     const status = { restoreInProgress: 'nobody' };
     await node.cluster.client.patch(vms, { namespace, name: 'box' }, { status }, 'merge', { subresource: 'status' });

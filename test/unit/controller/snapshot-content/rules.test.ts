@@ -7,10 +7,16 @@ import {
   type VolumeSnapshot,
 } from '../../../../src/api/index.ts';
 import { decideContent, snapshotContentRules } from '../../../../src/controller/snapshot-content/decide.ts';
-import type { ContentObservation, PresentContent } from '../../../../src/controller/snapshot-content/observe.ts';
+import { executors } from '../../../../src/controller/snapshot-content/execute.ts';
+import {
+  type ContentObservation,
+  observeContent,
+  type PresentContent,
+} from '../../../../src/controller/snapshot-content/observe.ts';
 import { contentStatusOf } from '../../../../src/controller/snapshot-content/status.ts';
-import { freezeLimit, noGuest } from '../../../../src/controller/snapshot-source/index.ts';
-import { buildVm } from '../builders.ts';
+import { freezeLimit, lostHolds, noGuest } from '../../../../src/controller/snapshot-source/index.ts';
+import { FakeClock } from '../../../fixtures/fake-clock.ts';
+import { buildVm, cacheOf } from '../builders.ts';
 
 type Content = VirtualMachineSnapshotContent;
 
@@ -59,7 +65,14 @@ const still = { vm: buildVm(), guest: frozen };
 const marker = { error: { message: `VolumeSnapshot v error: x; ${freezeLimit}`, time: creationTime } };
 
 function seen(facts: Partial<PresentContent> = {}): PresentContent {
-  const base = { kind: 'present' as const, key: 'default/content', uid: 'uid-content', now, unread: undefined };
+  const base = {
+    kind: 'present' as const,
+    key: 'default/content',
+    uid: 'uid-content',
+    now,
+    unread: undefined,
+    lostHolds: [],
+  };
   return {
     ...base,
     content: contentOf(),
@@ -73,6 +86,8 @@ function seen(facts: Partial<PresentContent> = {}): PresentContent {
 
 const ended = { isEnding: true, snapshot: undefined };
 const free = contentOf({}, { finalizers: [] });
+const hold = 'snapshot.kubevirt.io/restore-gone';
+const going = contentOf({}, { deletionTimestamp: creationTime, finalizers: [hold, 'example.com/other'] });
 const taken = contentOf({ creationTime, readyToUse: true });
 const said = snapshotOf({ indications: ['QuiesceTimeout'] });
 
@@ -80,6 +95,7 @@ const rows: readonly (readonly [rule: string, seen: ContentObservation, steps: s
   ['snapshot-over', seen(ended), 'release'],
   ['snapshot-over', seen({ isEnding: true, source: still }), 'thawGuest release'],
   ['snapshot-over', seen({ isEnding: true, source: still, content: taken }), 'release'],
+  ['restore-gone', seen({ content: going, lostHolds: [hold] }), 'dropHolds'],
   ['deleted', seen({ content: contentOf({}, { deletionTimestamp: creationTime }) }), ''],
   ['volume-snapshots-unread', seen({ unread: 'no answer yet' }), ''],
   ['volume-snapshots-gone', seen({ content: taken }), ''],
@@ -106,6 +122,46 @@ const rows: readonly (readonly [rule: string, seen: ContentObservation, steps: s
   ['taken', seen({ ...ended, backups: [ready], content: { ...taken, metadata: free.metadata } }), ''],
   ['gone', { kind: 'absent', key: 'default/content', uid: '', now }, ''],
 ];
+
+describe('a content that was kept for a restore that is no more', () => {
+  const restore = (uid: string) => ({
+    ...{ apiVersion: 'snapshot.kubevirt.io/v1beta1', kind: 'VirtualMachineRestore' },
+    metadata: { name: uid, namespace: 'default', uid },
+  });
+
+  test('may go; one of a restore that is there, and one that nobody deletes, stay', () => {
+    assert.deepEqual(lostHolds(going, [restore('other')]), [hold]);
+    assert.deepEqual(lostHolds(going, [restore('gone')]), []);
+    const lostIn = (content: Content) => {
+      const caches = { contents: cacheOf([content]), snapshots: cacheOf([]), volumeSnapshots: cacheOf([]) };
+      const more = { restores: cacheOf([]), vms: cacheOf([]), vmis: cacheOf([]), clock: new FakeClock() };
+      const deps = { ...caches, ...more, volumeSnapshotsError: () => undefined };
+      const observed = observeContent('default/content', deps as never);
+      return observed.kind === 'present' && observed.lostHolds;
+    };
+    assert.deepEqual([lostIn(going), lostIn(contentOf({}, { finalizers: [hold] }))], [[hold], []]);
+  });
+
+  test('the API server is asked whether the restore is no more', async () => {
+    const dropped = async (...restores: object[]) => {
+      const written: unknown[] = [];
+      const client = {
+        list: async () => ({ items: restores }),
+        patch: async (...[, , body]: unknown[]) => {
+          written.push(body);
+          return { ...going, metadata: { ...going.metadata, finalizers: ['example.com/other'] } };
+        },
+      };
+      const observation = seen({ content: going, lostHolds: [hold] });
+      const context = { client, contents: cacheOf([going]), observation, signal: new AbortController().signal };
+      const { kind } = await executors.dropHolds({ step: 'dropHolds', holds: [hold] }, context as never);
+      return [kind, ...written];
+    };
+    const body = { metadata: { uid: 'uid-content', resourceVersion: undefined, finalizers: ['example.com/other'] } };
+    assert.deepEqual(await dropped(restore('other')), ['done', body]);
+    assert.deepEqual(await dropped(restore('gone')), ['wait']);
+  });
+});
 
 describe('rules of contents of snapshots', () => {
   for (const [rule, observation, steps] of rows) {
