@@ -62,7 +62,7 @@ class Cache<T extends KubeObject> extends ObjectStore<T> {
 
 const classOf = (name: string, provisioner: string): StorageClass => ({
   ...{ apiVersion: 'storage.k8s.io/v1', kind: 'StorageClass', provisioner },
-  metadata: { name },
+  metadata: { name, resourceVersion: '1' },
 });
 const snapshotClass = (
   name: string,
@@ -70,7 +70,7 @@ const snapshotClass = (
   annotations: Record<string, string> = {},
 ): VolumeSnapshotClass => ({
   ...{ apiVersion: 'snapshot.storage.k8s.io/v1', kind: 'VolumeSnapshotClass', driver, deletionPolicy: 'Delete' },
-  metadata: { name, annotations },
+  metadata: { name, annotations, resourceVersion: '1' },
 });
 const byDefault = { 'snapshot.storage.kubernetes.io/is-default-class': 'true' };
 
