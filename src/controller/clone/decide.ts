@@ -1,6 +1,6 @@
 import { findCondition, isReadyToUse, type VirtualMachineClone } from '../../api/index.ts';
 import { type Decided, decideBy, longerPause, type ObjectEvent, ruleTable, type Step } from '../../reconcile/index.ts';
-import { unclearPauses } from '../reconciling.ts';
+import { unclearPlan } from '../reconciling.ts';
 import type { SaidConditions } from '../snapshot-source/index.ts';
 import type { CloneObservation, PresentClone } from './observe.ts';
 
@@ -252,7 +252,7 @@ const otherTable = ruleTable<Exclude<CloneObservation, Facts>, ClonePlan>(
   {
     name: 'api-without-answer',
     why: 'The API server did not say what can be cloned: it is asked again.',
-    plan: (unclear) => ({ steps: [], requeueAfterMs: longerPause(unclear, 'api-without-answer', unclearPauses) }),
+    plan: (unclear) => unclearPlan(unclear),
   },
 );
 

@@ -9,9 +9,9 @@ import {
   type VirtualMachineSnapshot,
   type VirtualMachineSnapshotContent,
 } from '../../api/index.ts';
-import { type Clock, errorMessage, listOf } from '../../base/index.ts';
-import { isKubeError } from '../../kube/index.ts';
+import { type Clock, listOf } from '../../base/index.ts';
 import type { Observed, ReadYourWrites } from '../../reconcile/index.ts';
+import { orUnclear } from '../reconciling.ts';
 import { keepsState, leftOutOf, type VolumeDeps, type VolumeFacts, volumeFacts } from '../snapshot-source/index.ts';
 
 /** A clone and what is made for it; plain data. */
@@ -74,12 +74,12 @@ export async function observeClone(key: Key, deps: ObserveDeps, signal: AbortSig
   const now = deps.clock.now();
   if (!clone) return { kind: 'absent', key, uid: '', now };
   const base = { key, uid: clone.metadata.uid ?? '', now, clone };
-  try {
-    return { kind: 'present', ...base, ...(await factsOf(clone, deps, signal)) };
-  } catch (error) {
-    if (signal.aborted || !isKubeError(error)) throw error;
-    return { kind: 'unclear', ...base, reason: errorMessage(error) };
-  }
+  const read = async (): Promise<CloneObservation> => ({
+    kind: 'present',
+    ...base,
+    ...(await factsOf(clone, deps, signal)),
+  });
+  return orUnclear(base, read, signal);
 }
 
 async function factsOf(clone: VirtualMachineClone, deps: ObserveDeps, signal: AbortSignal) {

@@ -1,6 +1,6 @@
 import { findCondition, type Pod } from '../../api/index.ts';
 import { type Decided, decideBy, longerPause, type ObjectEvent, ruleTable, type Step } from '../../reconcile/index.ts';
-import { unclearPauses } from '../reconciling.ts';
+import { unclearPlan } from '../reconciling.ts';
 import type { ExportObservation, PresentExport } from './observation.ts';
 import { certificateText, certificateTimes } from './pod.ts';
 import type { Said } from './status.ts';
@@ -259,7 +259,7 @@ const otherTable = ruleTable<Exclude<ExportObservation, Facts>, ExportPlan>(
   {
     name: 'api-without-answer',
     why: 'The API server did not say what can be exported: it is asked again.',
-    plan: (unclear) => ({ steps: [], requeueAfterMs: longerPause(unclear, 'api-without-answer', unclearPauses) }),
+    plan: (unclear) => unclearPlan(unclear),
   },
 );
 

@@ -7,9 +7,10 @@ import {
   type Service,
   type VirtualMachineExport,
 } from '../../api/index.ts';
-import { type Clock, errorMessage, parseGoDurationMs } from '../../base/index.ts';
-import { isKubeError, type KubeClient } from '../../kube/index.ts';
+import { type Clock, parseGoDurationMs } from '../../base/index.ts';
+import type { KubeClient } from '../../kube/index.ts';
 import type { ReadYourWrites } from '../../reconcile/index.ts';
+import { orUnclear } from '../reconciling.ts';
 import type { ExportAccess } from './access.ts';
 import { namesOf } from './names.ts';
 import type { CertificateTimes, ExportObservation, PresentExport, SourceFacts } from './observation.ts';
@@ -33,12 +34,12 @@ export async function observeExport(key: Key, deps: ObserveDeps, signal: AbortSi
   const now = deps.clock.now();
   if (!vmExport) return { kind: 'absent', key, uid: '', now };
   const base = { key, uid: vmExport.metadata.uid ?? '', now, vmExport };
-  try {
-    return { kind: 'present', ...base, ...(await factsOf(vmExport, deps, signal)) };
-  } catch (error) {
-    if (signal.aborted || !isKubeError(error)) throw error;
-    return { kind: 'unclear', ...base, reason: errorMessage(error) };
-  }
+  const read = async (): Promise<ExportObservation> => ({
+    kind: 'present',
+    ...base,
+    ...(await factsOf(vmExport, deps, signal)),
+  });
+  return orUnclear(base, read, signal);
 }
 
 type Facts = Omit<PresentExport, 'kind' | 'key' | 'uid' | 'now' | 'vmExport' | 'lastRule'>;

@@ -10,12 +10,13 @@ import {
   type VirtualMachineInstance,
   type VirtualMachineInstanceMigration,
 } from '../../api/index.ts';
-import { type Clock, errorMessage } from '../../base/index.ts';
+import type { Clock } from '../../base/index.ts';
 import type { ControllerConfig } from '../../cluster-config/index.ts';
-import { getIfThere, type Informer, isKubeError, type KubeClient } from '../../kube/index.ts';
+import { getIfThere, type Informer, type KubeClient } from '../../kube/index.ts';
 import type { ReadYourWrites } from '../../reconcile/index.ts';
 import { claimsByMigration, claimsByVm } from '../kept-state/index.ts';
 import { type AttachmentPods, type LauncherPods, podFacts, usedClaimOf, volumesOf } from '../pod/index.ts';
+import { orUnclear } from '../reconciling.ts';
 import { hasTargetPhase } from './facts.ts';
 import type { MigrationObservation, MigrationRetries, PluggedVolumes, Target } from './observation.ts';
 import { pluggedVolumes } from './plugged.ts';
@@ -48,13 +49,8 @@ export async function observeMigration(
   const now = deps.clock.now();
   const migration = deps.migrations.get(key);
   if (!migration) return { kind: 'absent', key, uid: '', now };
-  const uid = migration.metadata.uid ?? '';
-  try {
-    return await observe(migration, { kind: 'present', key, uid, now }, deps, signal);
-  } catch (error) {
-    if (signal.aborted || !isKubeError(error)) throw error;
-    return { kind: 'unclear', key, uid, now, reason: errorMessage(error) };
-  }
+  const known = { key, uid: migration.metadata.uid ?? '', now };
+  return orUnclear(known, () => observe(migration, { kind: 'present', ...known }, deps, signal), signal);
 }
 
 async function observe(

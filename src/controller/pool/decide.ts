@@ -1,6 +1,6 @@
 import { isBeingDeleted, type VirtualMachine, type VirtualMachineInstance } from '../../api/index.ts';
-import { type Decided, decideBy, longerPause, ruleTable, type Step } from '../../reconcile/index.ts';
-import { unclearPauses } from '../reconciling.ts';
+import { type Decided, decideBy, ruleTable, type Step } from '../../reconcile/index.ts';
+import { unclearPlan } from '../reconciling.ts';
 import { hasFinalizer, type PoolObservation, type PresentPool } from './observe.ts';
 import { preservationOf, strategyOf } from './strategies.ts';
 import type { Updates } from './updates.ts';
@@ -199,9 +199,8 @@ const otherTable = ruleTable<Exclude<PoolObservation, PresentPool>, Plan>(
     name: 'api-without-answer',
     why: 'The API server did not say what the VMs of the pool were made from, or which there are: it is asked again.',
     plan: (unclear) => ({
-      steps: [],
+      ...unclearPlan(unclear),
       keepsStatus: true,
-      requeueAfterMs: longerPause(unclear, 'api-without-answer', unclearPauses),
     }),
   },
 );

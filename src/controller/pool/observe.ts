@@ -14,10 +14,11 @@ import {
   type VirtualMachinePool,
   wantedReplicas,
 } from '../../api/index.ts';
-import { type Clock, errorMessage, isRecord, memberAt } from '../../base/index.ts';
-import { isKubeError, type KubeClient } from '../../kube/index.ts';
+import { type Clock, isRecord, memberAt } from '../../base/index.ts';
+import type { KubeClient } from '../../kube/index.ts';
 import type { Observed, ReadYourWrites } from '../../reconcile/index.ts';
 import type { Dependents } from '../owned/index.ts';
+import { orUnclear } from '../reconciling.ts';
 import type { Revisions, Template } from './revisions.ts';
 import { chosenBy, type Failing, failingVms, strategyOf, strategyProblem } from './strategies.ts';
 import { revisionOf, type Updates, updatesOf } from './updates.ts';
@@ -83,12 +84,12 @@ export async function observePool(key: Key, deps: ObserveDeps, signal: AbortSign
   const now = deps.clock.now();
   if (!pool) return { kind: 'absent', key, uid: '', now, former: formerVms(key, '', deps) };
   const base = { key, uid: pool.metadata.uid ?? '', now, pool };
-  try {
-    return { kind: 'present', ...base, ...(await factsOf(pool, now, deps, signal)) };
-  } catch (error) {
-    if (signal.aborted || !isKubeError(error)) throw error;
-    return { kind: 'unclear', ...base, reason: errorMessage(error) };
-  }
+  const read = async (): Promise<PoolObservation> => ({
+    kind: 'present',
+    ...base,
+    ...(await factsOf(pool, now, deps, signal)),
+  });
+  return orUnclear(base, read, signal);
 }
 
 async function factsOf(pool: VirtualMachinePool, now: Date, deps: ObserveDeps, signal: AbortSignal) {

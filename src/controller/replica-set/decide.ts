@@ -1,6 +1,6 @@
 import { isBeingDeleted, observedApiVersion, type VirtualMachineInstance } from '../../api/index.ts';
-import { type Decided, decideBy, longerPause, ruleTable, type Step } from '../../reconcile/index.ts';
-import { unclearPauses } from '../reconciling.ts';
+import { type Decided, decideBy, ruleTable, type Step } from '../../reconcile/index.ts';
+import { unclearPlan } from '../reconciling.ts';
 import { isReady, type PresentSet, type SetObservation } from './observe.ts';
 
 export interface SetStepArgs {
@@ -113,9 +113,8 @@ const otherTable = ruleTable<Exclude<SetObservation, PresentSet>, Plan>(
     name: 'api-without-answer',
     why: 'VMIs seem to be missing or too many, and the API server did not say whether they are: it is asked again.',
     plan: (unclear) => ({
-      steps: [],
+      ...unclearPlan(unclear),
       keepsStatus: true,
-      requeueAfterMs: longerPause(unclear, 'api-without-answer', unclearPauses),
     }),
   },
 );

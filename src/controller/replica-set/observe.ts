@@ -13,10 +13,11 @@ import {
   type VirtualMachineInstanceReplicaSet,
   wantedReplicas,
 } from '../../api/index.ts';
-import { type Clock, errorMessage, isRecord, memberAt } from '../../base/index.ts';
-import { isKubeError, type KubeClient } from '../../kube/index.ts';
+import { type Clock, isRecord, memberAt } from '../../base/index.ts';
+import type { KubeClient } from '../../kube/index.ts';
 import type { Observed, ReadYourWrites } from '../../reconcile/index.ts';
 import type { Dependents } from '../owned/index.ts';
+import { orUnclear } from '../reconciling.ts';
 
 /** The VMIs of a set; plain data. */
 export interface Members {
@@ -74,15 +75,13 @@ export async function observeSet(key: Key, deps: ObserveDeps, signal: AbortSigna
   const cached = membersOf(set, [...members.of(set), ...members.orphans(namespace)]);
   if (problem !== undefined || !isToChange(set, cached))
     return { kind: 'present', ...base, problem, wanted, ...cached };
-  try {
+  const read = async (): Promise<SetObservation> => {
     const labelSelector = labelSelectorText(set.spec.selector);
     const type = resources.virtualMachineInstances;
     const { items } = await client.list<VirtualMachineInstance>(type, { namespace, labelSelector, signal });
     return { kind: 'present', ...base, problem, wanted, ...membersOf(set, items), strayed: cached.strayed };
-  } catch (error) {
-    if (signal.aborted || !isKubeError(error)) throw error;
-    return { kind: 'unclear', ...base, reason: errorMessage(error) };
-  }
+  };
+  return orUnclear(base, read, signal);
 }
 
 function isToChange(set: VirtualMachineInstanceReplicaSet, { active, ended }: Members): boolean {

@@ -167,7 +167,7 @@ export class RestoreController implements Component {
 
 /** In few words for people; keys are names of log fields, too. */
 function seenOf(observation: RestoreObservation): ExplainFacts {
-  if (observation.kind !== 'present') return { state: observation.kind === 'absent' ? 'gone' : 'unclear' };
+  if (observation.kind === 'absent') return { state: 'gone' };
   const { restore, target, isRestored, isLocked, isRunning, source } = observation;
   const state = [isRestored && 'restored', isLocked && 'locked', isRunning && 'running'].filter(Boolean).join(', ');
   return {

@@ -6,8 +6,7 @@ import {
   type VolumeRestore,
 } from '../../api/index.ts';
 import { sameJson } from '../../base/index.ts';
-import { decideBy, longerPause, type ObjectEvent, ruleTable } from '../../reconcile/index.ts';
-import { unclearPauses } from '../reconciling.ts';
+import { decideBy, type ObjectEvent, ruleTable } from '../../reconcile/index.ts';
 import type { RestoreObservation, SourceFacts, VolumeFacts } from './observation.ts';
 import { type Facts, failing, lookMs, type RestoreDecision, type RestorePlan, type Said, troubled } from './plan.ts';
 import { targetRules } from './target-rules.ts';
@@ -339,31 +338,21 @@ const presentTable = ruleTable<Facts, RestorePlan>(
   },
 );
 
-const otherTable = ruleTable<Exclude<RestoreObservation, Facts>, RestorePlan>(
+const absentTable = ruleTable<Exclude<RestoreObservation, Facts>, RestorePlan>(
   [
     {
       name: 'gone-target-locked',
       why: 'There is no restore of this name, and a VM is locked for it.',
-      when: (seen) => seen.kind === 'absent' && seen.marked.length > 0,
-      plan: (seen) => ({ steps: seen.kind === 'absent' ? [{ step: 'unlockVms', vms: seen.marked }] : [] }),
-    },
-    {
-      name: 'gone',
-      why: 'There is no restore of this name.',
-      when: ({ kind }) => kind === 'absent',
-      plan: () => ({ steps: [] }),
+      when: ({ marked }) => marked.length > 0,
+      plan: ({ marked }) => ({ steps: [{ step: 'unlockVms', vms: marked }] }),
     },
   ],
-  {
-    name: 'api-without-answer',
-    why: 'The API server did not say what there is: it is asked again.',
-    plan: (unclear) => ({ steps: [], requeueAfterMs: longerPause(unclear, 'api-without-answer', unclearPauses) }),
-  },
+  { name: 'gone', why: 'There is no restore of this name.', plan: () => ({ steps: [] }) },
 );
 
-export const restoreRules = [...presentTable.rules, ...otherTable.rules];
+export const restoreRules = [...presentTable.rules, ...absentTable.rules];
 
 /** Pure and total. */
 export function decideRestore(observation: RestoreObservation): RestoreDecision {
-  return observation.kind === 'present' ? decideBy(presentTable, observation) : decideBy(otherTable, observation);
+  return observation.kind === 'present' ? decideBy(presentTable, observation) : decideBy(absentTable, observation);
 }

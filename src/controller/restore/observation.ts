@@ -99,11 +99,4 @@ export interface AbsentRestore extends Observed {
   readonly marked: readonly VirtualMachine[];
 }
 
-/** The API server did not answer what a decision depends on. */
-export interface UnclearRestore extends Observed {
-  readonly kind: 'unclear';
-  readonly restore: VirtualMachineRestore;
-  readonly reason: string;
-}
-
-export type RestoreObservation = PresentRestore | AbsentRestore | UnclearRestore;
+export type RestoreObservation = PresentRestore | AbsentRestore;

@@ -19,8 +19,7 @@ import {
   type VirtualMachineSnapshotContent,
   type VolumeSnapshot,
 } from '../../api/index.ts';
-import { type Clock, errorMessage, isRecord, listOf } from '../../base/index.ts';
-import { isKubeError } from '../../kube/index.ts';
+import { type Clock, isRecord, listOf } from '../../base/index.ts';
 import type { ReadYourWrites } from '../../reconcile/index.ts';
 import { type DataVolumes, stateOf } from '../data-volumes/index.ts';
 import { type StateClaims, stateVolumeName } from '../kept-state/index.ts';
@@ -63,13 +62,8 @@ export function observeRestore(key: Key, deps: ObserveDeps): RestoreObservation 
   const restore = deps.restores.get(key);
   const now = deps.clock.now();
   if (!restore) return { kind: 'absent', key, uid: '', now, marked: markedBy(key, deps) };
-  const base = { key, uid: restore.metadata.uid ?? '', now, restore };
-  try {
-    return { kind: 'present', ...base, ...factsOf(restore, now, deps) };
-  } catch (error) {
-    if (!isKubeError(error)) throw error;
-    return { kind: 'unclear', ...base, reason: errorMessage(error) };
-  }
+  const uid = restore.metadata.uid ?? '';
+  return { kind: 'present', key, uid, now, restore, ...factsOf(restore, now, deps) };
 }
 
 /** One whose restore was taken away without its finalizer stays locked otherwise. */

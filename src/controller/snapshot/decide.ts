@@ -5,8 +5,8 @@ import {
   type VirtualMachine,
   type VirtualMachineSnapshotContent,
 } from '../../api/index.ts';
-import { type Decided, decideBy, longerPause, type ObjectEvent, ruleTable, type Step } from '../../reconcile/index.ts';
-import { unclearPauses } from '../reconciling.ts';
+import { type Decided, decideBy, type ObjectEvent, ruleTable, type Step } from '../../reconcile/index.ts';
+import { unclearPlan } from '../reconciling.ts';
 import type { VolumeFacts } from '../snapshot-source/index.ts';
 import type { PresentSnapshot, SnapshotObservation } from './observation.ts';
 
@@ -215,9 +215,8 @@ const otherTable = ruleTable<Exclude<SnapshotObservation, Facts>, SnapshotPlan>(
     name: 'api-without-answer',
     why: 'The API server did not say what can be taken snapshots of: it is asked again.',
     plan: (unclear) => ({
-      steps: [],
+      ...unclearPlan(unclear),
       keepsStatus: true,
-      requeueAfterMs: longerPause(unclear, 'api-without-answer', unclearPauses),
     }),
   },
 );

@@ -9,9 +9,9 @@ import {
   type VirtualMachineSnapshot,
   type VirtualMachineSnapshotContent,
 } from '../../api/index.ts';
-import { type Clock, errorMessage, listOf, memberAt } from '../../base/index.ts';
-import { isKubeError } from '../../kube/index.ts';
+import { type Clock, listOf, memberAt } from '../../base/index.ts';
 import type { ReadYourWrites } from '../../reconcile/index.ts';
+import { orUnclear } from '../reconciling.ts';
 import {
   guestOf,
   isEnding,
@@ -44,19 +44,15 @@ export async function observeSnapshot(key: Key, deps: ObserveDeps, signal: Abort
   const base = { key, uid: snapshot.metadata.uid ?? '', now, snapshot };
   const { namespace } = snapshot.metadata;
   const content = deps.contents.get(`${namespace}/${contentNameOf(snapshot)}`);
-  try {
-    return {
-      kind: 'present',
-      ...base,
-      content,
-      source: await sourceOf(snapshot, content, now, deps, signal),
-      problem: problemOf(snapshot),
-      leftMs: msUntilDeadline(snapshot, now),
-    };
-  } catch (error) {
-    if (signal.aborted || !isKubeError(error)) throw error;
-    return { kind: 'unclear', ...base, reason: errorMessage(error) };
-  }
+  const read = async (): Promise<SnapshotObservation> => ({
+    kind: 'present',
+    ...base,
+    content,
+    source: await sourceOf(snapshot, content, now, deps, signal),
+    problem: problemOf(snapshot),
+    leftMs: msUntilDeadline(snapshot, now),
+  });
+  return orUnclear(base, read, signal);
 }
 
 /** One whose snapshot was taken away without its finalizer stays locked otherwise. */

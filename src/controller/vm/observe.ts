@@ -6,14 +6,15 @@ import {
   type VirtualMachineInstance,
   type VolumeSnapshotStatus,
 } from '../../api/index.ts';
-import { type Clock, errorMessage } from '../../base/index.ts';
+import type { Clock } from '../../base/index.ts';
 import type { ControllerConfig } from '../../cluster-config/index.ts';
-import { getIfThere, isKubeError, type KubeClient } from '../../kube/index.ts';
+import { getIfThere, type KubeClient } from '../../kube/index.ts';
 import type { ReadYourWrites } from '../../reconcile/index.ts';
 import { type Lookup, type Referred, referredBy, startedFrom } from '../instancetypes/index.ts';
+import { orUnclear } from '../reconciling.ts';
 import { type DataVolumeDeps, disksState, templateFacts } from './data-volume-facts.ts';
 import { liveChanges } from './live-changes.ts';
-import type { VmObservation } from './observation.ts';
+import type { PresentVm, VmObservation } from './observation.ts';
 import { needsRestart } from './start-changes.ts';
 import type { StartSpecs } from './start-revision.ts';
 
@@ -44,49 +45,55 @@ export interface ObserveDeps extends DataVolumeDeps {
 
 /** A VM and its VMI have the same key. */
 export async function observeVm(key: Key, deps: ObserveDeps, signal: AbortSignal): Promise<VmObservation> {
-  const { vms, vmis, clock } = deps;
+  const { vms, clock } = deps;
   const now = clock.now();
   const vm = vms.get(key);
   if (!vm) return { kind: 'absent', key, uid: '', now };
   const base = { key, uid: vm.metadata.uid ?? '', now };
-  try {
-    const { own, adoptable } = claim(vm, vmis.get(key));
-    const pending = vmis.pending(key);
-    // The overlay shows a VMI that was just created; what is stored about the VM waits for the cache, as upstream's does.
-    const vmi = pending === 'create' ? undefined : (own ?? (await unseenVmi(vm, adoptable, deps, signal)));
-    const expected = { creationExpected: pending === 'create', deletionExpected: pending === 'delete' };
-    const config = deps.config();
-    const { declarativeHotplug: plugsVolumes, rolloutStrategy: strategy, cpuAllocationRatio, referencePolicy } = config;
-    const none: Referred = { kind: 'none' };
-    const referred = isBeingDeleted(vm) ? none : await referredBy(vm, deps.instancetypes, config, signal);
-    const dataVolumes = isBeingDeleted(vm) ? [] : await templateFacts(vm, deps, signal);
-    const disks = disksState(vm, deps.dataVolumes);
-    const volumeStatuses = isBeingDeleted(vm) ? undefined : await deps.volumeStatuses.of(vm, signal);
-    const whole = wholeVm(vm, referred);
-    const startSpec = whole && (await wholeStartSpec(vm, vmi, deps, signal));
-    const isChanged = vmi && startSpec && needsRestart(startSpec, whole, vmi, strategy);
-    const changes = whole ? liveChanges(whole, vmi, { strategy, cpuAllocationRatio }, isChanged) : [];
-    return {
-      kind: 'present',
-      ...base,
-      vm,
-      vmi,
-      adoptable,
-      plugsVolumes,
-      referred,
-      referencePolicy,
-      synced: config.synced,
-      dataVolumes,
-      disks,
-      volumeStatuses,
-      changes,
-      isChanged,
-      ...expected,
-    };
-  } catch (error) {
-    if (signal.aborted || !isKubeError(error)) throw error;
-    return { kind: 'unclear', ...base, reason: errorMessage(error) };
-  }
+  return orUnclear(base, () => observe(vm, base, deps, signal), signal);
+}
+
+async function observe(
+  vm: VirtualMachine,
+  base: Pick<PresentVm, 'key' | 'uid' | 'now'>,
+  deps: ObserveDeps,
+  signal: AbortSignal,
+): Promise<PresentVm> {
+  const { key } = base;
+  const { vmis } = deps;
+  const { own, adoptable } = claim(vm, vmis.get(key));
+  const pending = vmis.pending(key);
+  // The overlay shows a VMI that was just created; what is stored about the VM waits for the cache, as upstream's does.
+  const vmi = pending === 'create' ? undefined : (own ?? (await unseenVmi(vm, adoptable, deps, signal)));
+  const expected = { creationExpected: pending === 'create', deletionExpected: pending === 'delete' };
+  const config = deps.config();
+  const { declarativeHotplug: plugsVolumes, rolloutStrategy: strategy, cpuAllocationRatio, referencePolicy } = config;
+  const none: Referred = { kind: 'none' };
+  const referred = isBeingDeleted(vm) ? none : await referredBy(vm, deps.instancetypes, config, signal);
+  const dataVolumes = isBeingDeleted(vm) ? [] : await templateFacts(vm, deps, signal);
+  const disks = disksState(vm, deps.dataVolumes);
+  const volumeStatuses = isBeingDeleted(vm) ? undefined : await deps.volumeStatuses.of(vm, signal);
+  const whole = wholeVm(vm, referred);
+  const startSpec = whole && (await wholeStartSpec(vm, vmi, deps, signal));
+  const isChanged = vmi && startSpec && needsRestart(startSpec, whole, vmi, strategy);
+  const changes = whole ? liveChanges(whole, vmi, { strategy, cpuAllocationRatio }, isChanged) : [];
+  return {
+    kind: 'present',
+    ...base,
+    vm,
+    vmi,
+    adoptable,
+    plugsVolumes,
+    referred,
+    referencePolicy,
+    synced: config.synced,
+    dataVolumes,
+    disks,
+    volumeStatuses,
+    changes,
+    isChanged,
+    ...expected,
+  };
 }
 
 /** Undefined: what its instance type and preference say is not known, or cannot be. */

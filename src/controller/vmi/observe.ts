@@ -11,9 +11,9 @@ import {
   type VirtualMachine,
   type VirtualMachineInstance,
 } from '../../api/index.ts';
-import { type Clock, errorMessage } from '../../base/index.ts';
+import type { Clock } from '../../base/index.ts';
 import type { ControllerConfig } from '../../cluster-config/index.ts';
-import { getIfThere, type Informer, isKubeError, type KubeClient } from '../../kube/index.ts';
+import { getIfThere, type Informer, type KubeClient } from '../../kube/index.ts';
 import type { ReadYourWrites } from '../../reconcile/index.ts';
 import type { ClaimFilling, DataVolumes } from '../data-volumes/index.ts';
 import { claimsByVm, observeKeptState } from '../kept-state/index.ts';
@@ -27,6 +27,7 @@ import {
   usedClaimOf,
   volumesOf,
 } from '../pod/index.ts';
+import { orUnclear } from '../reconciling.ts';
 import { vmiProblem } from './check.ts';
 import { isUnprocessed } from './decide.ts';
 import type { OtherPods, VmiObservation } from './observation.ts';
@@ -84,13 +85,8 @@ export interface ObserveDeps {
 
 /** Reads the caches; the API itself only where a cache that lags behind would make a decision wrong for good. */
 export async function observeVmi(key: Key, deps: ObserveDeps, signal: AbortSignal): Promise<VmiObservation> {
-  try {
-    return await observe(key, deps, signal);
-  } catch (error) {
-    if (signal.aborted || !isKubeError(error)) throw error;
-    const uid = deps.vmis.get(key)?.metadata.uid ?? '';
-    return { kind: 'unclear', key, uid, now: deps.clock.now(), reason: errorMessage(error) };
-  }
+  const known = { key, uid: deps.vmis.get(key)?.metadata.uid ?? '', now: deps.clock.now() };
+  return orUnclear(known, () => observe(key, deps, signal), signal);
 }
 
 async function observe(key: Key, deps: ObserveDeps, signal: AbortSignal): Promise<VmiObservation> {

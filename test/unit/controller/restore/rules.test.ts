@@ -199,11 +199,6 @@ const rows: readonly (readonly [rule: string, seen: RestoreObservation, steps: s
   ['restored', seen({ ...running, isRestored: true }), 'ownRevisions'],
   ['gone-target-locked', { ...absent, marked: [vm] } as RestoreObservation, 'unlockVms'],
   ['gone', absent, ''],
-  [
-    'api-without-answer',
-    { kind: 'unclear', key: 'default/back', uid: 'u', now, restore: restoreOf(), reason: 'no answer' },
-    '',
-  ],
 ];
 
 describe('rules of restores', () => {
