@@ -77,7 +77,7 @@ func withDefaults(c *testCase) error {
 	return defaults.SetDefaultVirtualMachineInstance(config, &c.Vmi)
 }
 
-// As generateConverterContext of virtwrap/manager.go.
+// As generateConverterContext of virtwrap/manager.go, on a machine of the guest's architecture.
 func contextOf(c *testCase, root string) (*types.ConverterContext, error) {
 	vmi, options := &c.Vmi, &c.Options
 	cluster := options.GetClusterConfig()
@@ -86,7 +86,7 @@ func contextOf(c *testCase, root string) (*types.ConverterContext, error) {
 		VirtualMachine:            vmi,
 		AllowEmulation:            c.Emulated,
 		HypervisorDeviceAvailable: !c.Emulated,
-		HostArchitecture:          "amd64",
+		HostArchitecture:          vmi.Spec.Architecture,
 		HypervisorName:            v1.KvmHypervisorName,
 		CPUSet:                    c.CPUSet,
 		IsBlockPVC:                map[string]bool{},
@@ -179,7 +179,11 @@ func addFirmware(vmi *v1.VirtualMachineInstance, context *types.ConverterContext
 	} else if util.IsTDXVMI(vmi) {
 		kind = efi.TDX
 	}
-	found := efi.DetectEFIEnvironment("amd64", filepath.Join(root, "/usr/share/OVMF"))
+	directory := "/usr/share/OVMF"
+	if vmi.Spec.Architecture == "arm64" {
+		directory = "/usr/share/AAVMF"
+	}
+	found := efi.DetectEFIEnvironment(vmi.Spec.Architecture, filepath.Join(root, directory))
 	if !found.Bootable(isSecure, kind) {
 		return fmt.Errorf("EFI OVMF roms missing")
 	}

@@ -206,9 +206,22 @@ export interface DomainSpecInput {
   ioThreadsPolicy?: string;
   ioThreads?: { supplementalPoolThreadCount?: number };
   chassis?: { manufacturer?: string; version?: string; serial?: string; asset?: string; sku?: string };
-  launchSecurity?: Record<string, unknown>;
+  launchSecurity?: LaunchSecurity;
   rebootPolicy?: 'Reboot' | 'Terminate';
   devices?: Devices;
+}
+
+/** Encryption of the guest's memory. On s390x one without members is Secure Execution. */
+export interface LaunchSecurity {
+  sev?: {
+    policy?: { encryptedState?: boolean };
+    /** Base64, of the guest's owner: what binds the guest to whom it trusts. */
+    session?: string;
+    dhCert?: string;
+    attestation?: object;
+  };
+  snp?: object;
+  tdx?: object;
 }
 
 export interface VmiSpec {

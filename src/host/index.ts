@@ -5,6 +5,8 @@
  * machine's namespace, threads for storage that may not answer, device rules of cgroups.
  * Must not know: KubeVirt, Kubernetes, VMIs, who asks.
  */
+
+export { machineArchitecture } from './architecture.ts';
 export {
   type BlockDevice,
   CgroupError,
@@ -21,7 +23,7 @@ export { cpuSetOf } from './cpu-set.ts';
 export { type DeviceAddress, readDeviceAddresses } from './device-addresses.ts';
 export { deviceNodeMaker, deviceNumbersOf } from './device-nodes.ts';
 export { type DeviceSocketOptions, openDeviceSocket } from './device-socket.ts';
-export { type EfiFirmware, findEfiFirmware } from './efi.ts';
+export { type EfiFirmware, type EfiPair, findEfiFirmware } from './efi.ts';
 export { environmentValue } from './environment.ts';
 export { findSystemProgram, isExecutable } from './executable.ts';
 export { readFirstLine } from './first-line.ts';

@@ -2,6 +2,7 @@ import path from 'node:path';
 import { domainName, guestPortsSocket, type VirtualMachineInstance } from '../api/index.ts';
 import { type Clock, errorMessage, type Logger } from '../base/index.ts';
 import type { cmd } from '../wire/index.ts';
+import { SevAttestation } from './attestation/index.ts';
 import { VmBackup } from './backup/index.ts';
 import { commandService } from './cmd-server/index.ts';
 import type { PodPaths } from './daemon/index.ts';
@@ -237,6 +238,7 @@ export class LauncherParts {
     const { identity, flags, cpuSet } = this.#options;
     const { hypervisor, log } = this.#deps;
     const size = new GuestSize({ domainName: domain, cpuSet }, { hypervisor, lock: this.#lock });
+    const attestation = new SevAttestation({ domainName: domain }, { hypervisor });
     return commandService({
       identity,
       log,
@@ -258,6 +260,7 @@ export class LauncherParts {
         },
         setVcpus: (vmi, options) => size.setVcpus(vmi, options),
         setMemory: (vmi) => size.setMemory(vmi),
+        injectLaunchSecret: (options) => attestation.injectSecret(options),
         dumpMemory: (file) => this.#unlessMigrating('Memorydump', () => this.#dump.begin(file)),
         backup: (options) => this.#unlessMigrating('Backup', () => this.#backup.order(options)),
         redefineCheckpoint: (json) => this.#unlessMigrating('RedefineCheckpoint', () => this.#backup.redefine(json)),
@@ -280,6 +283,8 @@ export class LauncherParts {
         users: () => this.#guest.facts.users,
         filesystems: () => this.#guest.facts.filesystems,
         qemuVersion: () => hypervisor.version(),
+        sevInfo: () => attestation.platform(),
+        launchMeasurement: () => attestation.measurement(),
         screenshot: () => this.#screenshot(domain),
         vmStatsEnabled: flags.vmStatsCollector,
         agentVersion: () => this.#guest.facts.agentVersion,

@@ -1,6 +1,6 @@
 import path from 'node:path';
 import type { VirtualMachineInstance } from '../api/index.ts';
-import { cpuSetOf } from '../host/index.ts';
+import { cpuSetOf, machineArchitecture } from '../host/index.ts';
 import { CommandServer } from './cmd-server/index.ts';
 import type { LibvirtHypervisor, PodPaths, QemuUser } from './daemon/index.ts';
 import { makePodDirectories } from './daemon/index.ts';
@@ -60,7 +60,16 @@ export function makeParts(begun: Begun, deps: MakeDeps): Made {
         return prepareDomain(
           vmi,
           converter,
-          { flags, environment, paths: paths.disks, cpuSet, owner: qemuUser, setUpNetwork, hooks },
+          {
+            flags,
+            environment,
+            architecture: machineArchitecture(),
+            paths: paths.disks,
+            cpuSet,
+            owner: qemuUser,
+            setUpNetwork,
+            hooks,
+          },
           choice,
         );
       },

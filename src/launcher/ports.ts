@@ -92,6 +92,12 @@ export interface Hypervisor {
   setAuthorizedSshKeys(domain: DomainRef, user: string, keys: readonly string[]): Promise<void>;
   /** Of a user of the guest, by the guest agent; the password stays out of errors. */
   setUserPassword(domain: DomainRef, user: string, password: string): Promise<void>;
+  /** AMD SEV of this machine, by libvirt's names. */
+  sevInfo(): Promise<TypedParams>;
+  /** How the guest's encrypted memory was measured at its start, by libvirt's names; empty: it has none. */
+  launchSecurityInfo(domain: DomainRef): Promise<TypedParams>;
+  /** For a guest with SEV that has not run yet; both in base64, for the firmware alone. */
+  setLaunchSecret(domain: DomainRef, secret: { readonly header: string; readonly secret: string }): Promise<void>;
   /** The groups that upstream asks for, of running and paused domains. */
   stats(): Promise<readonly { readonly domain: DomainRef; readonly params: TypedParams }[]>;
   /** By `virDomainMemoryStatTags`. */

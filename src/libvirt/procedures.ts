@@ -193,6 +193,8 @@ export const procedures = {
   ),
   domainMigrateStartPostCopy: remote(364, flagged, nothing),
   domainMigrateGetMaxDowntime: remote(387, flagged, unsigned),
+  nodeGetSevInfo: remote(395, struct({ count: int, flags }), struct({ params: typedParams(64), count: int })),
+  domainGetLaunchSecurityInfo: remote(396, flagged, struct({ params: typedParams(64) })),
   domainCheckpointCreateXml: remote(411, deviceXml, struct({ checkpoint })),
   domainCheckpointListAll: remote(
     413,
@@ -208,6 +210,7 @@ export const procedures = {
   ),
   domainSetAuthorizedSshKeys: remote(425, struct({ domain, user: string, keys: array(string, 2048), flags }), nothing),
   domainStartDirtyRateCalc: remote(427, struct({ domain, seconds: int, flags }), nothing),
+  domainSetLaunchSecurityState: remote(439, struct({ domain, params: typedParams(64), flags }), nothing),
   agentCommand: {
     program: Program.QEMU,
     number: 3,

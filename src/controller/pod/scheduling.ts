@@ -68,6 +68,7 @@ function ofLaunchSecurity({ spec }: VirtualMachineInstance): string[] {
     ...(memberAt(sev, 'policy', 'encryptedState') === true ? ['kubevirt.io/sev-es'] : []),
     ...(snp ? ['kubevirt.io/sev-snp'] : []),
     ...(tdx ? ['kubevirt.io/tdx'] : []),
+    ...(spec.domain.launchSecurity && spec.architecture === 's390x' ? ['kubevirt.io/s390-pv'] : []),
   ];
 }
 

@@ -3,7 +3,7 @@ import { type cmd, messageLimitBytes } from '../../wire/index.ts';
 import { decodeVmi, type VmiIdentity } from '../domain/index.ts';
 import { LauncherError } from '../errors.ts';
 import type { DomainStats } from '../stats/index.ts';
-import { attempt, notSupported, ok, unary } from './respond.ts';
+import { attempt, ok, unary } from './respond.ts';
 import { type VmStatsSources, vmStats } from './vm-stats.ts';
 
 /** What the Cmd service reads. */
@@ -14,6 +14,9 @@ export interface Queries extends VmStatsSources {
   users(): readonly object[];
   filesystems(): readonly object[];
   qemuVersion(): Promise<string>;
+  /** As KubeVirt's API has them. */
+  sevInfo(): Promise<object>;
+  launchMeasurement(): Promise<object>;
   screenshot(): Promise<{ readonly mime: string; readonly data: Buffer }>;
 }
 
@@ -67,7 +70,6 @@ function guestQueries({ queries }: Deps) {
 }
 
 function rareQueries({ identity, queries }: Deps) {
-  const sev = notSupported('SEV');
   return {
     getScreenshot: unary<cmd.VMIRequest, cmd.ScreenshotResponse>(async (request) => {
       const { response, value } = await attempt(async () => {
@@ -78,13 +80,20 @@ function rareQueries({ identity, queries }: Deps) {
     }),
     getVmStats: unary<cmd.VMStatsRequest, cmd.VMStatsResponse>((request) => vmStats(request, queries)),
     getSevInfo: unary<cmd.EmptyRequest, cmd.SEVInfoResponse>(async () => {
-      return { ...(await attempt(sev)), sevInfo: noBytes };
+      const { response, value } = await attempt(() => queries.sevInfo());
+      return { response, sevInfo: value ? jsonBytes(value) : noBytes };
     }),
-    getLaunchMeasurement: unary<cmd.VMIRequest, cmd.LaunchMeasurementResponse>(async () => {
-      return { ...(await attempt(sev)), launchMeasurement: noBytes };
+    getLaunchMeasurement: unary<cmd.VMIRequest, cmd.LaunchMeasurementResponse>(async (request) => {
+      const { response, value } = await attempt(async () => {
+        decodeVmi(request.vmi?.vmiJson, identity);
+        return queries.launchMeasurement();
+      });
+      return { response, launchMeasurement: value ? jsonBytes(value) : noBytes };
     }),
   };
 }
+
+const jsonBytes = (value: object) => Buffer.from(JSON.stringify(value));
 
 /** The other end refuses larger messages with an error that says nothing about screens. */
 function fitting<T extends { readonly data: Buffer }>(shot: T): T {

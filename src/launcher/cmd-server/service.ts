@@ -19,6 +19,8 @@ export interface DomainCommands {
   setVcpus(vmi: VirtualMachineInstance, options: ConverterOptions): Promise<void>;
   setMemory(vmi: VirtualMachineInstance): Promise<void>;
   signalTargetPodCleanup(vmi: VirtualMachineInstance): void;
+  /** `options`: JSON with header and secret. */
+  injectLaunchSecret(options: Uint8Array): Promise<void>;
   /** Resolves when it has begun. `dumpPath`: a file in a volume that was plugged in. */
   dumpMemory(dumpPath: string): Promise<void>;
   /** `options`: JSON. Resolves when the backup has begun, or was asked to end. */
@@ -94,6 +96,10 @@ function domainHandlers({ identity, domain, log }: CommandServiceDeps) {
         return { response, checkpointInvalid };
       },
     ),
+    injectLaunchSecret: command<cmd.InjectLaunchSecretRequest>(log, 'InjectLaunchSecret', async ({ vmi, options }) => {
+      decodeVmi(vmi?.vmiJson, identity);
+      await domain.injectLaunchSecret(options);
+    }),
     signalTargetPodCleanup: onVmi('SignalTargetPodCleanup', async (vmi) => domain.signalTargetPodCleanup(vmi)),
   };
 }
@@ -125,7 +131,6 @@ function laterHandlers({ log }: CommandServiceDeps) {
   const later = <Request>(name: string, what: string) => command<Request>(log, name, notSupported(what));
   return {
     hotplugHostDevices: later<cmd.VMIRequest>('HotplugHostDevices', 'hot-plug of host devices'),
-    injectLaunchSecret: later<cmd.InjectLaunchSecretRequest>('InjectLaunchSecret', 'SEV'),
   };
 }
 

@@ -239,6 +239,18 @@ export class LibvirtHypervisor implements Hypervisor {
     return this.#slow.setUserPassword(domain, user, password);
   }
 
+  sevInfo(): Promise<TypedParams> {
+    return this.#main.getSevInfo();
+  }
+
+  launchSecurityInfo(domain: DomainRef): Promise<TypedParams> {
+    return this.#main.getLaunchSecurityInfo(domain);
+  }
+
+  setLaunchSecret(domain: DomainRef, secret: { readonly header: string; readonly secret: string }): Promise<void> {
+    return this.#main.setLaunchSecret(domain, secret);
+  }
+
   stats(): Promise<readonly { readonly domain: DomainRef; readonly params: TypedParams }[]> {
     const groups = CPU_TOTAL | BALLOON | VCPU | INTERFACE | BLOCK | DIRTYRATE;
     return this.#slow.getAllDomainStats(groups, ListFlag.RUNNING | ListFlag.PAUSED);

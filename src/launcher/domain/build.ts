@@ -2,10 +2,11 @@ import { domainName, type VirtualMachineInstance } from '../../api/index.ts';
 import type { ConverterContext } from './context.ts';
 import { cpuElement, cpuShape, vcpuElements } from './cpu.ts';
 import { deviceElements } from './devices.ts';
-import { invalid, unsupported } from './errors.ts';
+import { invalid } from './errors.ts';
 import { clockElement, featuresElement } from './features.ts';
 import { domainUuid, osElement, sysinfoElement } from './firmware.ts';
 import { ignitionElements, ignitionOf } from './ignition.ts';
+import { launchSecurityElement } from './launch-security.ts';
 import { memoryElements, memoryShape, numaElement } from './memory.ts';
 import { fileNamePart } from './names.ts';
 import { numaPassthrough } from './numa-passthrough.ts';
@@ -20,11 +21,8 @@ const metadataNamespace = 'http://kubevirt.io';
  * `ConvertError`.
  */
 export function buildDomainXml(vmi: VirtualMachineInstance, context: ConverterContext): string {
-  if (context.architecture !== 'amd64') {
-    throw unsupported(`the node architecture ${context.architecture}`, 'run the launcher on an amd64 node');
-  }
   if (!vmi.spec?.domain) throw invalid('spec.domain', 'is missing');
-  refuseUnsupported(vmi);
+  refuseUnsupported(vmi, context);
   const name = fileNamePart('metadata.name', vmi.metadata.name);
   const namespace = fileNamePart('metadata.namespace', vmi.metadata.namespace);
   const cpu = cpuShape(vmi);
@@ -52,6 +50,7 @@ export function buildDomainXml(vmi: VirtualMachineInstance, context: ConverterCo
     cpu: { ...cpuElement(vmi, cpu, context), ...(numa && { numa }) },
     ...(clock && { clock }),
     ...rebootElement(vmi),
+    ...launchSecurityElement(vmi),
     devices,
     ...(ignition && ignitionElements(ignition)),
   });

@@ -60,7 +60,7 @@ export interface ConverterOptions {
 export interface ConverterContext {
   /** `kvm`: guests run on /dev/kvm; `qemu`: software emulation. See `chooseHypervisor`. */
   readonly hypervisor: 'kvm' | 'qemu';
-  /** This machine's, in Kubernetes spelling. Only `amd64` can be converted. */
+  /** This machine's, in Kubernetes spelling: guests of another one are refused. */
   readonly architecture: string;
   readonly paths: LauncherPaths;
   readonly options?: ConverterOptions;

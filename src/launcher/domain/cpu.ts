@@ -1,4 +1,5 @@
 import { parseQuantity, type VirtualMachineInstance } from '../../api/index.ts';
+import { architectureOf } from './architecture.ts';
 import type { ConverterContext } from './context.ts';
 import { invalid } from './errors.ts';
 import type { XmlContent } from './xml.ts';
@@ -30,7 +31,7 @@ export function cpuShape(vmi: VirtualMachineInstance): CpuShape {
   const sockets = given || request === undefined ? countOf(cpu?.sockets, 'sockets') : requestedCpus(request);
   const cores = countOf(cpu?.cores, 'cores');
   const threads = countOf(cpu?.threads, 'threads');
-  const wanted = cpu?.maxSockets ? countOf(cpu.maxSockets, 'maxSockets') : sockets;
+  const wanted = cpu?.maxSockets && architectureOf(vmi).canPlugCpus ? countOf(cpu.maxSockets, 'maxSockets') : sockets;
   if (wanted < sockets) {
     throw invalid('spec.domain.cpu.maxSockets', `${wanted} is less than the ${sockets} sockets at start`);
   }
@@ -83,7 +84,8 @@ export function cpuElement(vmi: VirtualMachineInstance, shape: CpuShape, context
   if (model === 'host-model') return { '@mode': 'host-model', topology, feature };
   if (model === 'host-passthrough') return { '@mode': passthroughMode(context), topology, feature };
   // Models from before 2019 name mpx, which no current processor has.
-  if (!feature.some((one) => one['@name'] === 'mpx')) feature.push({ '@name': 'mpx', '@policy': 'disable' });
+  if (architectureOf(vmi).isPc && !feature.some((one) => one['@name'] === 'mpx'))
+    feature.push({ '@name': 'mpx', '@policy': 'disable' });
   return { '@mode': 'custom', model, topology, feature };
 }
 

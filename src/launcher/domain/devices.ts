@@ -1,4 +1,5 @@
 import { keepsTpm, type VirtualMachineInstance, vhostmdChannel } from '../../api/index.ts';
+import { architectureOf } from './architecture.ts';
 import type { ConverterContext } from './context.ts';
 import { type CpuShape, cpuShape } from './cpu.ts';
 import { type DiskPlan, diskElement, diskSettings, planDisks } from './disk-devices.ts';
@@ -12,6 +13,7 @@ import { fileNamePart, userAlias } from './names.ts';
 import { serialSocket, socketPath, vncSocket } from './paths.ts';
 import { rootPortElements } from './pci-ports.ts';
 import { isPlacedOnRootComplex, placedOnRootComplex } from './root-complex.ts';
+import type { VirtioStyle } from './virtio.ts';
 import { isHotplugged, statusOf } from './volumes.ts';
 import type { XmlContent } from './xml.ts';
 
@@ -30,11 +32,11 @@ export function deviceElements(
   const plans = planDisks(vmi).filter((plan) => isAttachable(vmi, plan, context));
   const ioThreads = planIoThreads(vmi, plans, cpu.count);
   const disks = diskSettings(vmi, context, ioThreads.byDisk);
-  const { virtioModel } = disks;
+  const { virtio } = disks;
   const inputs = inputElements(vmi);
   const hostdev = hostDeviceElements(vmi, context);
   const hasUsb = [...inputs, ...hostdev].some((one) => one['@bus'] === 'usb' || one['@type'] === 'usb');
-  const controllers = controllerElements(vmi, { plans, hasUsb, virtioModel });
+  const controllers = controllerElements(vmi, { plans, hasUsb, virtio });
   const all: XmlContent = {
     disk: plans.map((plan) => diskElement(plan, disks)),
     controller: controllers,
@@ -49,9 +51,13 @@ export function deviceElements(
     ...soundElements(vmi),
     redirdev: redirElements(vmi, context),
     ...watchdogElements(vmi),
-    memballoon: balloonElement(vmi, context, virtioModel),
+    memballoon: balloonElement(vmi, context, virtio),
     ...(devices.rng && {
-      rng: { '@model': virtioModel, backend: { '@model': 'random', '#text': '/dev/urandom' } },
+      rng: {
+        '@model': virtio.model,
+        backend: { '@model': 'random', '#text': '/dev/urandom' },
+        ...driverElement(virtio),
+      },
     }),
     panic: (devices.panicDevices ?? []).map(({ model }) => ({ '@model': model })),
     ...vsockElements(vmi),
@@ -83,20 +89,19 @@ interface ControllerInput {
   readonly plans: readonly DiskPlan[];
   /** Among inputs and devices of the machine. */
   readonly hasUsb: boolean;
-  readonly virtioModel: string;
+  readonly virtio: VirtioStyle;
 }
 
-function controllerElements(
-  vmi: VirtualMachineInstance,
-  { plans, hasUsb, virtioModel }: ControllerInput,
-): XmlContent[] {
+function controllerElements(vmi: VirtualMachineInstance, { plans, hasUsb, virtio }: ControllerInput): XmlContent[] {
   const devices = vmi.spec.domain.devices ?? {};
-  const usb = hasUsb || plans.some(({ bus }) => bus === 'usb') || Boolean(devices.clientPassthrough);
+  const { usb, isPc } = architectureOf(vmi);
+  const isUsed = hasUsb || plans.some(({ bus }) => bus === 'usb') || Boolean(devices.clientPassthrough);
+  const hasBus = usb === 'always' || (usb === 'when used' && isUsed);
   const scsi = devices.disableHotplug !== true || plans.some(({ bus }) => bus === 'scsi');
-  const controllers: XmlContent[] = [{ '@type': 'usb', '@index': 0, '@model': usb ? 'qemu-xhci' : 'none' }];
-  if (scsi) controllers.push({ '@type': 'scsi', '@index': 0, '@model': virtioModel });
-  controllers.push({ '@type': 'virtio-serial', '@index': 0, '@model': virtioModel });
-  if (vmi.metadata.annotations?.['kubevirt.io/disablePCIHole64'] === 'true') {
+  const controllers: XmlContent[] = [{ '@type': 'usb', '@index': 0, '@model': hasBus ? 'qemu-xhci' : 'none' }];
+  if (scsi) controllers.push({ '@type': 'scsi', '@index': 0, '@model': virtio.scsiModel, ...driverElement(virtio) });
+  controllers.push({ '@type': 'virtio-serial', '@index': 0, '@model': virtio.model, ...driverElement(virtio) });
+  if (isPc && vmi.metadata.annotations?.['kubevirt.io/disablePCIHole64'] === 'true') {
     controllers.push({
       '@type': 'pci',
       '@index': 0,
@@ -140,14 +145,16 @@ function graphicsElements(vmi: VirtualMachineInstance, context: ConverterContext
 function videoModel(vmi: VirtualMachineInstance, context: ConverterContext): XmlContent {
   const type = vmi.spec.domain.devices?.video?.type;
   if (type) return { '@type': type, '@vram': 16384, '@heads': 1 };
-  if (isEfi(vmi) && context.options?.clusterConfig?.bochsDisplayForEfiGuests) return { '@type': 'bochs', '@heads': 1 };
-  return { '@type': 'vga', '@vram': 16384, '@heads': 1 };
+  const isBochs = architectureOf(vmi).isPc && isEfi(vmi) && context.options?.clusterConfig?.bochsDisplayForEfiGuests;
+  if (isBochs) return { '@type': 'bochs', '@heads': 1 };
+  const { video } = architectureOf(vmi);
+  return { '@type': video, '@vram': video === 'vga' ? 16384 : undefined, '@heads': 1 };
 }
 
 function inputElements(vmi: VirtualMachineInstance): XmlContent[] {
   const { inputs = [], autoattachInputDevice } = vmi.spec.domain.devices ?? {};
   const added = autoattachInputDevice && inputs.length === 0 ? [{ name: 'default-0', type: 'tablet', bus: 'usb' }] : [];
-  return [...inputs, ...added].map(({ name, type, bus }) => {
+  const asked = [...inputs, ...added].map(({ name, type, bus }) => {
     const field = `spec.domain.devices.inputs[${name}]`;
     if (type !== 'tablet') throw unsupported(`${field}.type ${type}`, 'use "tablet"');
     if (bus && bus !== 'usb' && bus !== 'virtio') throw invalid(`${field}.bus`, `${bus} is none of usb, virtio`);
@@ -158,19 +165,34 @@ function inputElements(vmi: VirtualMachineInstance): XmlContent[] {
       alias: userAlias('spec.domain.devices.inputs[]', name),
     };
   });
+  return [...asked, ...ownInputs(vmi, asked.length > 0)];
 }
 
-function balloonElement(vmi: VirtualMachineInstance, context: ConverterContext, virtioModel: string): XmlContent {
+/** A PC has keyboard and mouse of its own, by which a screen is used; others are given theirs. */
+function ownInputs(vmi: VirtualMachineInstance, hasTablet: boolean): XmlContent[] {
+  const { usb, isPc } = architectureOf(vmi);
+  if (isPc || vmi.spec.domain.devices?.autoattachGraphicsDevice === false) return [];
+  if (usb === 'never') return [{ '@type': 'keyboard', '@bus': 'virtio' }];
+  const tablet = hasTablet ? [] : [{ '@type': 'tablet', '@bus': 'usb' }];
+  return [...tablet, { '@type': 'keyboard', '@bus': 'usb' }];
+}
+
+function balloonElement(vmi: VirtualMachineInstance, context: ConverterContext, virtio: VirtioStyle): XmlContent {
   if (vmi.spec.domain.devices?.autoattachMemBalloon === false) return { '@model': 'none' };
   const period = context.options?.memBalloonStatsPeriodSeconds ?? defaultBalloonPeriodSeconds;
   const reporting =
     context.options?.clusterConfig?.freePageReportingDisabled !== true &&
     vmi.metadata.annotations?.[freePageReportingAnnotation] !== 'true';
   return {
-    '@model': virtioModel,
+    '@model': virtio.model,
     '@freePageReporting': reporting ? 'on' : 'off',
     ...(period > 0 && { stats: { '@period': period } }),
+    ...driverElement(virtio),
   };
+}
+
+function driverElement({ driver }: VirtioStyle): XmlContent {
+  return Object.keys(driver).length > 0 ? { driver } : {};
 }
 
 const watchdogActions = ['poweroff', 'reset', 'shutdown'];
@@ -179,12 +201,15 @@ function watchdogElements(vmi: VirtualMachineInstance): XmlContent {
   const watchdog = vmi.spec.domain.devices?.watchdog;
   if (!watchdog) return {};
   const field = `spec.domain.devices.watchdog`;
-  if (watchdog.diag288) throw unsupported(`${field}.diag288`, 'it exists on s390x only; use i6300esb');
-  const action = watchdog.i6300esb?.action || 'reset';
+  const { name, watchdog: model } = architectureOf(vmi);
+  if (!model) throw unsupported(field, `guests of ${name} have none: remove it`);
+  const other = model === 'i6300esb' ? 'diag288' : 'i6300esb';
+  if (watchdog[other]) throw unsupported(`${field}.${other}`, `guests of ${name} have none: use ${model}`);
+  const action = watchdog[model]?.action || 'reset';
   if (!watchdogActions.includes(action)) {
-    throw invalid(`${field}.i6300esb.action`, `${action} is none of ${watchdogActions.join(', ')}`);
+    throw invalid(`${field}.${model}.action`, `${action} is none of ${watchdogActions.join(', ')}`);
   }
-  return { watchdog: { '@model': 'i6300esb', '@action': action, alias: userAlias(field, watchdog.name) } };
+  return { watchdog: { '@model': model, '@action': action, alias: userAlias(field, watchdog.name) } };
 }
 
 function tpmElements(vmi: VirtualMachineInstance): XmlContent {

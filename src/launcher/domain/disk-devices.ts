@@ -4,6 +4,7 @@ import { cpuShape } from './cpu.ts';
 import { ConvertError, invalid } from './errors.ts';
 import { userAlias } from './names.ts';
 import { pciAddress } from './pci.ts';
+import { type VirtioStyle, virtioStyle } from './virtio.ts';
 import { type DiskEntry, diskEntries, statusOf } from './volumes.ts';
 import type { XmlContent } from './xml.ts';
 
@@ -22,7 +23,7 @@ export interface DiskPlan {
 
 export interface DiskSettings {
   readonly context: Pick<ConverterContext, 'disks' | 'options'>;
-  readonly virtioModel: string;
+  readonly virtio: VirtioStyle;
   /** Queues of a virtio disk; 0 leaves it to QEMU. */
   readonly blockQueues: number;
   /** I/O thread of a disk, by disk name. */
@@ -34,9 +35,8 @@ export function diskSettings(
   context: DiskSettings['context'],
   ioThreads: ReadonlyMap<string, number>,
 ): DiskSettings {
-  const { useVirtioTransitional, blockMultiQueue } = vmi.spec.domain.devices ?? {};
-  const virtioModel = useVirtioTransitional ? 'virtio-transitional' : 'virtio-non-transitional';
-  return { context, virtioModel, blockQueues: blockMultiQueue ? cpuShape(vmi).count : 0, ioThreads };
+  const { blockMultiQueue } = vmi.spec.domain.devices ?? {};
+  return { context, virtio: virtioStyle(vmi), blockQueues: blockMultiQueue ? cpuShape(vmi).count : 0, ioThreads };
 }
 
 /** Bus and target name of every disk; names the guest already uses (`status.volumeStatus[].target`) stay. */
@@ -112,7 +112,7 @@ export function diskElement(plan: DiskPlan, settings: DiskSettings): XmlContent 
   return {
     '@type': !resolved || resolved.isBlock ? 'block' : 'file',
     '@device': plan.kind,
-    '@model': plan.bus === 'virtio' ? settings.virtioModel : undefined,
+    '@model': plan.bus === 'virtio' ? settings.virtio.model : undefined,
     driver: driverElement(plan, resolved, settings),
     ...(resolved && { source: sourceElement(plan, resolved) }),
     ...backingElement(resolved),
@@ -156,6 +156,7 @@ function driverElement(plan: DiskPlan, resolved: ResolvedDisk | undefined, setti
     '@discard': plan.kind !== 'cdrom' && !preallocated ? 'unmap' : undefined,
     '@queues': plan.bus === 'virtio' && settings.blockQueues > 0 ? settings.blockQueues : undefined,
     '@iothread': settings.ioThreads.get(disk.name),
+    ...(plan.bus === 'virtio' && settings.virtio.driver),
   };
 }
 

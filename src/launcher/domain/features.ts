@@ -5,8 +5,10 @@ import {
   tscNeed,
   type VirtualMachineInstance,
 } from '../../api/index.ts';
+import { architectureOf } from './architecture.ts';
 import { invalid } from './errors.ts';
 import { isSecureBoot } from './firmware.ts';
+import { launchSecurityKind } from './launch-security.ts';
 import type { XmlContent } from './xml.ts';
 
 type HypervState = FeatureState & {
@@ -45,24 +47,28 @@ function onOff(on: boolean): 'on' | 'off' {
  */
 export function featuresElement(vmi: VirtualMachineInstance): XmlContent {
   const features = vmi.spec.domain.features ?? {};
-  const acpi = features.acpi === undefined || features.acpi === null || isSwitchedOn(features.acpi);
+  const architecture = architectureOf(vmi);
+  const isAcpiUnsaid = features.acpi === undefined || features.acpi === null;
+  const acpi = isAcpiUnsaid ? architecture.hasAcpi : isSwitchedOn(features.acpi);
+  const isTdx = launchSecurityKind(vmi) === 'tdx';
   return {
     ...(acpi && { acpi: {} }),
     ...(isSwitchedOn(features.apic) && { apic: features.apic?.endOfInterrupt ? { '@eoi': 'on' } : {} }),
     ...hypervElement(features),
     ...kvmElement(vmi),
     ...(features.pvspinlock !== undefined && { pvspinlock: { '@state': onOff(isSwitchedOn(features.pvspinlock)) } }),
-    ...smmElement(features.smm, isSecureBoot(vmi)),
-    // Its interrupts would come between a real-time guest and its work.
-    ...(vmi.spec.domain.cpu?.realtime && { pmu: { '@state': 'off' } }),
-    ...(vmi.spec.domain.features && { vmport: { '@state': 'off' } }),
+    // With TDX the keys are in the firmware, which is read-only.
+    ...smmElement(features.smm, isSecureBoot(vmi) && !isTdx && architecture.isPc),
+    // Its interrupts would come between a real-time guest and its work; a guest with TDX may not have it.
+    ...((vmi.spec.domain.cpu?.realtime || isTdx) && { pmu: { '@state': 'off' } }),
+    ...(architecture.isPc && vmi.spec.domain.features && { vmport: { '@state': 'off' } }),
   };
 }
 
 /** A guest with CPUs of its own may wait actively. */
 function kvmElement(vmi: VirtualMachineInstance): XmlContent {
   const hidden = (vmi.spec.domain.features?.kvm as { hidden?: boolean } | undefined)?.hidden;
-  const isDedicated = vmi.spec.domain.cpu?.dedicatedCpuPlacement === true;
+  const isDedicated = architectureOf(vmi).isPc && vmi.spec.domain.cpu?.dedicatedCpuPlacement === true;
   if (hidden === undefined && !isDedicated) return {};
   return {
     kvm: {

@@ -1,9 +1,12 @@
 import type { VirtualMachineInstance } from '../../api/index.ts';
+import type { EfiFirmware, EfiPair } from '../../host/index.ts';
 import { acpiElement, acpiTables } from './acpi-tables.ts';
+import { architectureOf } from './architecture.ts';
 import type { ConverterContext } from './context.ts';
 import { ConvertError, invalid } from './errors.ts';
+import { launchSecurityKind } from './launch-security.ts';
 import { fileNamePart } from './names.ts';
-import type { XmlContent } from './xml.ts';
+import { child, childText, parseXml, type XmlContent } from './xml.ts';
 
 const uuidPattern = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
@@ -28,13 +31,14 @@ export function isSecureBoot(vmi: VirtualMachineInstance): boolean {
 
 export function osElement(vmi: VirtualMachineInstance, context: ConverterContext): XmlContent {
   const { machine, firmware } = vmi.spec.domain;
+  const { osArch, machineType, hasSmbios } = architectureOf(vmi);
   return {
-    type: { '@arch': 'x86_64', '@machine': machine?.type || 'q35', '#text': 'hvm' },
+    type: { '@arch': osArch, '@machine': machine?.type || machineType, '#text': 'hvm' },
     ...efiElements(vmi, context),
     ...kernelElements(vmi, context),
     ...acpiElement(acpiTables(vmi, context.paths)),
     ...(vmi.spec.startStrategy === 'Paused' && { bootmenu: { '@enable': 'yes', '@timeout': 10000 } }),
-    smbios: { '@mode': 'sysinfo' },
+    ...(hasSmbios && { smbios: { '@mode': 'sysinfo' } }),
     ...(firmware?.bootloader?.bios?.useSerial && { bios: { '@useserial': 'yes' } }),
   };
 }
@@ -42,18 +46,40 @@ export function osElement(vmi: VirtualMachineInstance, context: ConverterContext
 function efiElements(vmi: VirtualMachineInstance, context: ConverterContext): XmlContent {
   if (!isEfi(vmi)) return {};
   const secure = isSecureBoot(vmi);
-  const pair = secure ? context.efi?.secureBoot : context.efi?.plain;
-  if (!pair) {
-    const where = context.efi?.searched.join(', ') || 'any firmware directory';
-    const advice = secure ? 'install it, or set spec.domain.firmware.bootloader.efi.secureBoot to false' : 'install it';
-    // The first words are what the agent looks for (`pkg/virt-handler/cmd-client/errors.go`).
-    throw new ConvertError('MISSING_FIRMWARE', `EFI OVMF rom missing in ${where}: package ovmf has it; ${advice}`);
+  const kind = launchSecurityKind(vmi);
+  const found = efiFiles(context.efi, architectureOf(vmi).isPc ? kind : undefined, secure);
+  if (!found) throw missingFirmware(context.efi, kind, secure);
+  // Firmware without variables is no flash memory: the processor measures all of it.
+  if (typeof found === 'string') {
+    return { loader: { '@readonly': 'yes', '@secure': 'no', '@type': 'rom', '#text': found } };
   }
   const nvram = `${context.paths.nvramDir}/${fileNamePart('metadata.name', vmi.metadata.name)}_VARS.fd`;
   return {
-    loader: { '@readonly': 'yes', '@secure': secure ? 'yes' : 'no', '@type': 'pflash', '#text': pair.code },
-    nvram: { '@template': pair.vars, '#text': nvram },
+    loader: { '@readonly': 'yes', '@secure': secure ? 'yes' : 'no', '@type': 'pflash', '#text': found.code },
+    nvram: { '@template': found.vars, '#text': nvram },
   };
+}
+
+function efiFiles(
+  efi: EfiFirmware | undefined,
+  kind: ReturnType<typeof launchSecurityKind>,
+  secure: boolean,
+): EfiPair | string | undefined {
+  if (kind === 'snp') return efi?.snp;
+  if (kind === 'tdx') return secure ? efi?.tdxSecureBoot : efi?.tdx;
+  if (kind === 'sev') return efi?.sev;
+  return secure ? efi?.secureBoot : efi?.plain;
+}
+
+const packages: Readonly<Record<string, string>> = { snp: 'ovmf-amdsev', tdx: 'ovmf-inteltdx' };
+
+function missingFirmware(efi: EfiFirmware | undefined, kind: string | undefined, secure: boolean): ConvertError {
+  const where = efi?.searched.join(', ') || 'any firmware directory';
+  const advice = secure ? 'install it, or set spec.domain.firmware.bootloader.efi.secureBoot to false' : 'install it';
+  const which = kind ? `OVMF rom for spec.domain.launchSecurity.${kind}` : 'OVMF rom';
+  // The first words are what the agent looks for (`pkg/virt-handler/cmd-client/errors.go`).
+  const text = `EFI ${which} missing in ${where}: package ${packages[kind ?? ''] ?? 'ovmf'} has it; ${advice}`;
+  return new ConvertError('MISSING_FIRMWARE', text);
 }
 
 function kernelElements(vmi: VirtualMachineInstance, context: ConverterContext): XmlContent {
@@ -75,6 +101,12 @@ function kernelElements(vmi: VirtualMachineInstance, context: ConverterContext):
     ...(files?.initrdPath && { initrd: files.initrdPath }),
     ...(boot.kernelArgs && { cmdline: boot.kernelArgs }),
   };
+}
+
+/** The firmware that a domain was started from; undefined: QEMU's own. Throws `ConvertError` BAD_XML. */
+export function loaderIn(xml: string): string | undefined {
+  const os = child(parseXml(xml, 'domain'), 'os');
+  return (os && childText(os, 'loader')) || undefined;
 }
 
 /** What the guest sees in SMBIOS: its identity first, then the cluster's product names . */

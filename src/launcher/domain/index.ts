@@ -23,12 +23,13 @@ export type {
 } from './context.ts';
 export { type DomainParts, domainFromXml } from './domain-json.ts';
 export { ConvertError } from './errors.ts';
-export { domainUuid } from './firmware.ts';
+export { domainUuid, loaderIn } from './firmware.ts';
 export { ignitionOf } from './ignition.ts';
 export { interfaceXml } from './interfaces.ts';
 export type { InterfaceContext } from './interfaces-binding.ts';
 export { type DeviceChange, interfaceChanges, relinkedInterfaces } from './interfaces-change.ts';
 export { sriovInterfaces } from './interfaces-sriov.ts';
+export { launchSecurityKind, launchSecurityNeeds } from './launch-security.ts';
 export { wantedCpus } from './live-cpus.ts';
 export { driveWithMedium, type LiveDisk, type LiveDomain, liveDiskXml, readLiveDomain } from './live-disks.ts';
 export { memoryChange } from './live-memory.ts';

@@ -1,12 +1,15 @@
-import { interfaceModels, type VirtualMachineInstance } from '../../api/index.ts';
+import { type Interface, interfaceModels, type VirtualMachineInstance } from '../../api/index.ts';
+import { architectureOf } from './architecture.ts';
 import { cpuShape } from './cpu.ts';
 import { invalid } from './errors.ts';
 import { bindingOf, type InterfaceContext, type NamedInterface } from './interfaces-binding.ts';
 import { passtBackend } from './interfaces-passt.ts';
 import { tapBackend } from './interfaces-tap.ts';
 import { userBackend } from './interfaces-user.ts';
+import { sharesItsMemory } from './launch-security.ts';
 import { userAlias } from './names.ts';
 import { pciAddress } from './pci.ts';
+import { virtioStyle } from './virtio.ts';
 import { renderXml, type XmlContent } from './xml.ts';
 
 const maxQueues = 256;
@@ -58,9 +61,9 @@ function interfaceElement(vmi: VirtualMachineInstance, named: NamedInterface, co
   }
   return {
     ...backend,
-    model: { '@type': model === 'virtio' ? virtioModel(vmi) : model },
+    model: { '@type': model === 'virtio' ? virtioStyle(vmi).model : model },
     ...driverElement(vmi, model, context),
-    ...(iface.bootOrder ? { boot: { '@order': iface.bootOrder } } : { rom: { '@enabled': 'no' } }),
+    ...bootElements(vmi, iface),
     ...(iface.state === 'down' && { link: { '@state': 'down' } }),
     ...(iface.acpiIndex && { acpi: { '@index': iface.acpiIndex } }),
     alias: userAlias('spec.domain.devices.interfaces[]', iface.name),
@@ -74,14 +77,23 @@ function backendElement(vmi: VirtualMachineInstance, named: NamedInterface, cont
   return binding === 'passtBinding' ? passtBackend(vmi, named) : tapBackend(vmi, named, context);
 }
 
-/** As every virtio device of the VMI. */
-function virtioModel(vmi: VirtualMachineInstance): string {
-  return vmi.spec.domain.devices?.useVirtioTransitional ? 'virtio-transitional' : 'virtio-non-transitional';
+/** Its ROM is of use only where it is started from; one of a guest with encrypted memory could not be read. */
+function bootElements(vmi: VirtualMachineInstance, { bootOrder }: Interface): XmlContent {
+  const isRead = bootOrder && !sharesItsMemory(vmi);
+  return {
+    ...(bootOrder && { boot: { '@order': bootOrder } }),
+    ...(architectureOf(vmi).hasPci && !isRead && { rom: { '@enabled': 'no' } }),
+  };
 }
 
 function driverElement(vmi: VirtualMachineInstance, model: string, context: InterfaceContext): XmlContent {
-  const wanted = vmi.spec.domain.devices?.networkInterfaceMultiqueue;
+  if (model !== 'virtio') return {};
+  const { driver } = virtioStyle(vmi);
+  const isAsItIs = Object.keys(driver).length === 0;
   // QEMU's user network has one queue; the guest works the same with it.
-  if (!wanted || model !== 'virtio' || context.network === 'user') return {};
-  return { driver: { '@name': 'vhost', '@queues': Math.min(cpuShape(vmi).count, maxQueues) } };
+  if (context.network === 'user') return isAsItIs ? {} : { driver };
+  const wanted = vmi.spec.domain.devices?.networkInterfaceMultiqueue;
+  if (!wanted && isAsItIs) return {};
+  const queues = wanted ? { '@queues': Math.min(cpuShape(vmi).count, maxQueues) } : {};
+  return { driver: { '@name': 'vhost', ...queues, ...driver } };
 }

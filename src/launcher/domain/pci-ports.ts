@@ -1,4 +1,5 @@
 import type { VirtualMachineInstance } from '../../api/index.ts';
+import { architectureOf } from './architecture.ts';
 import { memoryShape } from './memory.ts';
 import type { XmlContent } from './xml.ts';
 
@@ -13,8 +14,8 @@ const maxPortIndex = 31;
  * what upstream needs three for. None without PCIe or when nothing can be plugged in.
  */
 export function rootPortElements(vmi: VirtualMachineInstance, devices: XmlContent): XmlContent[] {
-  const machine = vmi.spec.domain.machine?.type || 'q35';
-  if (!machine.includes('q35') || vmi.spec.domain.devices?.disableHotplug) return [];
+  const machine = vmi.spec.domain.machine?.type || architectureOf(vmi).machineType;
+  if (!/q35|^virt/.test(machine) || vmi.spec.domain.devices?.disableHotplug) return [];
   const used = pcieDevices(devices);
   const isLarge = memoryShape(vmi).guestBytes > 2 * gibibyte;
   const free = isLarge ? Math.max(16 - used, 6) : Math.max(8 - used, 3);

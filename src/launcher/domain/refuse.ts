@@ -1,17 +1,9 @@
 import type { VirtualMachineInstance } from '../../api/index.ts';
 import { checkAccessCredentials } from './access-credentials.ts';
+import { findArchitecture } from './architecture.ts';
+import type { ConverterContext } from './context.ts';
 import { unsupported } from './errors.ts';
-
-type Refusal = readonly [field: string, isUsed: (vmi: VirtualMachineInstance) => unknown, advice: string];
-
-/** Fields that would be lost silently. A refusal is removed together with the code that honours the field. */
-const refusals: readonly Refusal[] = [
-  [
-    'spec.domain.launchSecurity',
-    (vmi) => vmi.spec.domain.launchSecurity,
-    'remove it, or use a node of upstream KubeVirt',
-  ],
-];
+import { checkLaunchSecurity } from './launch-security.ts';
 
 /** Guests are told of tags by a config drive, and by nothing else. */
 function refuseTags({ spec }: VirtualMachineInstance): void {
@@ -25,12 +17,18 @@ function refuseTags({ spec }: VirtualMachineInstance): void {
 }
 
 /** Throws `UNSUPPORTED_FIELD` for the first field that cannot be honoured. */
-export function refuseUnsupported(vmi: VirtualMachineInstance): void {
-  const architecture = vmi.spec.architecture || 'amd64';
-  if (architecture !== 'amd64') {
-    throw unsupported(`spec.architecture ${architecture}`, 'only amd64 guests run here');
+export function refuseUnsupported(vmi: VirtualMachineInstance, context: ConverterContext): void {
+  if (!findArchitecture(context.architecture)) {
+    throw unsupported(
+      `the node architecture ${context.architecture}`,
+      'run the launcher on an amd64, arm64 or s390x node',
+    );
   }
-  for (const [field, isUsed, advice] of refusals) if (isUsed(vmi)) throw unsupported(field, advice);
+  const architecture = vmi.spec.architecture || context.architecture;
+  if (architecture !== context.architecture) {
+    throw unsupported(`spec.architecture ${architecture}`, `only ${context.architecture} guests run here`);
+  }
+  checkLaunchSecurity(vmi, context);
   refuseTags(vmi);
   checkAccessCredentials(vmi);
 }

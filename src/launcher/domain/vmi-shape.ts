@@ -58,7 +58,7 @@ const devices = object({
   ...flags('networkInterfaceMultiqueue', 'useVirtioTransitional'),
   ...objects('rng', 'downwardMetrics', 'clientPassthrough'),
   inputs: named(texts('type', 'bus')),
-  watchdog: object({ name: text, i6300esb: object({ action: text }), diag288: 'object' }),
+  watchdog: object({ name: text, i6300esb: object({ action: text }), diag288: object({ action: text }) }),
   tpm: object(flags('enabled', 'persistent')),
   video: object({ type: text }),
   sound: object(texts('name', 'model')),
@@ -110,7 +110,14 @@ const domain = object({
   }),
   chassis: { map: text },
   ...texts('ioThreadsPolicy', 'rebootPolicy'),
-  launchSecurity: 'object',
+  launchSecurity: object({
+    sev: object({
+      policy: object(flags('encryptedState')),
+      ...texts('session', 'dhCert'),
+      attestation: 'object',
+    }),
+    ...objects('snp', 'tdx'),
+  }),
   devices,
 });
 

@@ -19,6 +19,8 @@ export interface PrepareDomainOptions {
   readonly flags: Pick<LauncherOptions, 'hookSidecars' | 'imageVolume' | 'diskMemoryLimitBytes' | 'ovmfPath'>;
   readonly environment: Pick<LauncherEnvironment, 'network' | 'child'>;
   readonly paths: LauncherPaths;
+  /** This machine's, in Kubernetes spelling. */
+  readonly architecture: string;
   /** CPUs that the pod may use. */
   readonly cpuSet: readonly number[];
   /** Containers of the pod that change what is made here. */
@@ -59,7 +61,7 @@ export async function prepareDomain(
   });
   const xml = buildDomainXml(vmi, {
     hypervisor,
-    architecture: 'amd64',
+    architecture: options.architecture,
     paths,
     options: converter,
     cpuSet,
@@ -70,7 +72,7 @@ export async function prepareDomain(
     hasHookSidecars: flags.hookSidecars > 0,
     deviceEnvironment: environment.child,
     networkAddresses: await readNetworkAddresses(vmi, paths.networkInfoFile),
-    efi: await findEfiFirmware({ dirs: [flags.ovmfPath, '/usr/share/OVMF', '/usr/share/edk2/ovmf'] }),
+    efi: await findEfiFirmware({ architecture: options.architecture, first: flags.ovmfPath }),
   });
   return sameDomain(xml, await hooks.domain(xml, given));
 }

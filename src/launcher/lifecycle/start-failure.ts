@@ -1,6 +1,7 @@
 import path from 'node:path';
 import { type VirtualMachineInstance, vfioDevices } from '../../api/index.ts';
 import { isLibvirtError } from '../../libvirt/index.ts';
+import { launchSecurityKind, launchSecurityNeeds } from '../domain/index.ts';
 import { LauncherError } from '../errors.ts';
 
 /** What of the node an answer may need. */
@@ -25,6 +26,16 @@ const anotherCpu = 'choose another model, host-model, or a node that has it';
  * there is: libvirt's numbers of errors are the same for most of them.
  */
 const causes: readonly Cause[] = [
+  {
+    pattern:
+      /launch security|launchSecurity|\/dev\/sev|\bSEV\b|\bsev_|\bTDX\b|KVM_TDX|\btdx|s390-pv|protected virtualization/,
+    applies: (vmi) => launchSecurityKind(vmi) !== undefined,
+    words: (_match, vmi) => {
+      const kind = launchSecurityKind(vmi) ?? 'sev';
+      const field = kind === 'secure-execution' ? '' : `.${kind}`;
+      return `spec.domain.launchSecurity${field}: ${launchSecurityNeeds[kind]}`;
+    },
+  },
   {
     pattern: /does not support machine type '(.{1,80}?)'|No PCI buses available/,
     words: (match, vmi, { machineTypes }) => {

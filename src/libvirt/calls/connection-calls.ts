@@ -1,6 +1,7 @@
 import type { DomainRef } from '../domain.ts';
 import { isLibvirtError } from '../error.ts';
 import { type Procedure, procedures } from '../procedures.ts';
+import { type TypedParams, typedParamMap } from '../typed-params.ts';
 
 export interface LibvirtCallOptions {
   /** Aborts the wait (`CALL_ABORTED`); the daemon may still carry the call out. */
@@ -73,6 +74,11 @@ export abstract class ConnectionCalls {
     const { emulator, arch, machine, virttype } = query;
     const args = { emulator, arch, machine, virttype, flags: 0 };
     return (await this.invoke(procedures.connectGetDomainCapabilities, args, options)).value;
+  }
+
+  /** AMD SEV of this machine; names of libvirt-host.h (`pdh`, `cert-chain`). Fails where a guest cannot have it. */
+  async getSevInfo(options?: LibvirtCallOptions): Promise<TypedParams> {
+    return typedParamMap((await this.invoke(procedures.nodeGetSevInfo, { count: 0, flags: 0 }, options)).params);
   }
 
   /** `flags`: `ListFlag`; 0 lists all. */

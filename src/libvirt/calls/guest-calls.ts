@@ -103,6 +103,26 @@ export abstract class GuestCalls extends BackupCalls {
     return this.invoke(procedures.domainSetAuthorizedSshKeys, { domain, user, keys, flags: 0 }, options);
   }
 
+  /** What a guest's encrypted memory was measured to be; names of libvirt-domain.h (`sev-measurement`). None of a guest without. */
+  async getLaunchSecurityInfo(domain: DomainRef, options?: LibvirtCallOptions): Promise<TypedParams> {
+    return typedParamMap(
+      (await this.invoke(procedures.domainGetLaunchSecurityInfo, { domain, flags: 0 }, options)).params,
+    );
+  }
+
+  /** Gives a guest that has not run yet a secret of its owner; both in base64. */
+  setLaunchSecret(
+    domain: DomainRef,
+    { header, secret }: { readonly header: string; readonly secret: string },
+    options?: LibvirtCallOptions,
+  ): Promise<void> {
+    const params = [
+      { field: 'sev-secret-header', type: 'string', value: header },
+      { field: 'sev-secret', type: 'string', value: secret },
+    ] as const;
+    return this.invoke(procedures.domainSetLaunchSecurityState, { domain, params, flags: 0 }, options);
+  }
+
   /** Presses keys together, then releases them. */
   sendKey(
     domain: DomainRef,

@@ -170,6 +170,19 @@ test('without a guest agent its calls fail with AGENT_UNRESPONSIVE', async () =>
   }
 });
 
+test('this machine has no SEV, and says so; a guest without it has no measurement and takes no secret', async () => {
+  await assert.rejects(client.getSevInfo(), (error) =>
+    isLibvirtError(error, 'OPERATION_UNSUPPORTED', 'CONFIG_UNSUPPORTED'),
+  );
+  const domain = await client.createDomain(await client.defineXml(domainXml('plain')), CreateFlag.START_PAUSED);
+  assert.deepEqual(await client.getLaunchSecurityInfo(domain), new Map());
+  await assert.rejects(client.setLaunchSecret(domain, { header: 'aA==', secret: 'cw==' }), (error) => {
+    assert.ok(isLibvirtError(error, 'OPERATION_UNSUPPORTED'), String(error));
+    assert.match(error.message, /SEV/);
+    return true;
+  });
+});
+
 test('a console carries bytes both ways, and the screen of the firmware is readable there', async () => {
   const xml = domainXml('console')
     .replace('</os>', '<bios useserial="yes"/></os>')

@@ -25,6 +25,7 @@ function podOf(t: TestContext) {
   const options = {
     flags,
     environment: { network: 'user', child: {} },
+    architecture: 'amd64',
     paths,
     cpuSet: [0],
     owner: undefined,

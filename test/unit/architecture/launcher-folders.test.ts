@@ -16,6 +16,7 @@ checkFolderRules({
     resize: ['domain'],
     'memory-dump': [],
     backup: ['domain'],
+    attestation: ['domain'],
     lifecycle: ['domain', 'disks', 'guest-agent', 'notify'],
     'cmd-server': ['domain', 'stats'],
     hooks: ['disks'],

@@ -25,9 +25,41 @@ test('firmware pairs are taken in order of preference, and what is not installed
     writeFileSync(path.join(dir, name), '');
   }
   const plain = { code: path.join(dir, 'OVMF_CODE_4M.fd'), vars: path.join(dir, 'OVMF_VARS_4M.fd') };
-  assert.deepEqual(await findEfiFirmware({ dirs: ['/nowhere', dir] }), { plain, searched: ['/nowhere', dir] });
+  assert.deepEqual(await findEfiFirmware({ dirs: ['/nowhere', dir] }), {
+    plain,
+    sev: plain,
+    searched: ['/nowhere', dir],
+  });
   writeFileSync(path.join(dir, 'OVMF_VARS_4M.ms.fd'), '');
   assert.equal((await findEfiFirmware({ dirs: [dir] })).secureBoot?.vars, path.join(dir, 'OVMF_VARS_4M.ms.fd'));
+});
+
+test('firmware for encrypted guests is found beside the other, and that of arm64 where arm64 has it', async (t) => {
+  const dir = tempDir(t);
+  const at = (name: string) => path.join(dir, name);
+  for (const name of [
+    'OVMF_CODE_4M.fd',
+    'OVMF_VARS_4M.fd',
+    'OVMF_VARS.fd',
+    'OVMF.amdsev.fd',
+    'OVMF.inteltdx.secboot.fd',
+  ]) {
+    writeFileSync(at(name), '');
+  }
+  const found = await findEfiFirmware({ dirs: [dir] });
+  assert.deepEqual(found.sev, { code: at('OVMF_CODE_4M.fd'), vars: at('OVMF_VARS_4M.fd') });
+  assert.deepEqual(
+    [found.snp, found.tdx, found.tdxSecureBoot],
+    [at('OVMF.amdsev.fd'), undefined, at('OVMF.inteltdx.secboot.fd')],
+  );
+  writeFileSync(at('OVMF_CODE.cc.fd'), '');
+  assert.equal((await findEfiFirmware({ dirs: [dir] })).sev?.code, at('OVMF_CODE.cc.fd'));
+  for (const name of ['AAVMF_CODE.fd', 'AAVMF_VARS.fd']) writeFileSync(at(name), '');
+  assert.deepEqual(await findEfiFirmware({ architecture: 'arm64', first: dir, dirs: ['/nowhere'] }), {
+    plain: { code: at('AAVMF_CODE.fd'), vars: at('AAVMF_VARS.fd') },
+    searched: [dir, '/nowhere'],
+  });
+  assert.deepEqual(await findEfiFirmware({ architecture: 's390x', first: dir }), { searched: [dir] });
 });
 
 test('network devices are read with what they have; a torn entry has no attributes', async (t) => {

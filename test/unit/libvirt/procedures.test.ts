@@ -51,6 +51,34 @@ test('calls of the launcher put their arguments in the order of the protocol', (
   );
 });
 
+test('calls of encrypted guests have the numbers and the order of the protocol', () => {
+  const numbers = [
+    procedures.nodeGetSevInfo,
+    procedures.domainGetLaunchSecurityInfo,
+    procedures.domainSetLaunchSecurityState,
+  ];
+  assert.deepEqual(
+    numbers.map(({ number }) => number),
+    [395, 396, 439],
+  );
+  bothWays(procedures.nodeGetSevInfo.args, { count: 0, flags: 0 }, '00000000 00000000');
+  bothWays(
+    procedures.nodeGetSevInfo.reply,
+    { params: [{ field: 'pdh', type: 'string', value: 'UA==' }], count: 1 },
+    '00000001 00000003 70646800 00000007 00000004 55413d3d 00000001',
+  );
+  bothWays(
+    procedures.domainGetLaunchSecurityInfo.reply,
+    { params: [{ field: 'sev-policy', type: 'uint', value: 5 }] },
+    '00000001 0000000a 7365762d706f6c6963790000 00000002 00000005',
+  );
+  bothWays(
+    procedures.domainSetLaunchSecurityState.args,
+    { domain, params: [{ field: 'sev-secret', type: 'string', value: 'YQ==' }], flags: 0 },
+    `${handle} 00000001 0000000a 7365762d736563726574 0000 00000007 00000004 59513d3d 00000000`,
+  );
+});
+
 test('fixed-size replies have the size that real daemons send', () => {
   const node = { model: 'x86_64', memoryKiB: 1n, cpus: 2, mhz: 3, nodes: 1, sockets: 1, cores: 2, threads: 1 };
   assert.equal(encodeWith(procedures.nodeGetInfo.reply, node).length, 160);

@@ -46,7 +46,7 @@ const unsupportedCases: readonly UnsupportedCase[] = [
     { volumes: [{ name: 'seed', cloudInitConfigDrive: {} }] },
   ],
   ['spec.domain.devices.filesystems[f]', { devices: { filesystems: [{ name: 'f' }] } }],
-  ['spec.domain.launchSecurity', { launchSecurity: { sev: {} } }],
+  ['spec.domain.launchSecurity (sev) of an emulated guest', { launchSecurity: { sev: {} } }],
   [
     'spec.domain.devices.disks[seed].tag',
     { devices: { disks: [{ name: 'seed', tag: 'a' }] } },

@@ -74,6 +74,25 @@ function golden(name: string, vmi: VirtualMachineInstance, context: Partial<Conv
 
 const network = { networks: [{ name: 'default', pod: {} }] };
 
+/** A guest with what differs from one of a PC. */
+function onOtherMachine(architecture: 'arm64' | 's390x', domain: DomainSpecInput) {
+  const vmi = vmiWith(
+    {
+      cpu: { model: 'host-passthrough', sockets: 1, maxSockets: 4 },
+      devices: {
+        rng: {},
+        disks: [{ name: 'root', disk: { bus: 'virtio' } }],
+        interfaces: [{ name: 'default', masquerade: {} }],
+      },
+      ...domain,
+    },
+    { ...network, architecture, volumes: [{ name: 'root', containerDisk: { image: 'i' } }] },
+  );
+  const plain = { code: '/usr/share/AAVMF/AAVMF_CODE.fd', vars: '/usr/share/AAVMF/AAVMF_VARS.fd' };
+  const disks = new Map([['root', overlay]]);
+  return [vmi, { architecture, hypervisor: 'kvm', disks, efi: { plain, searched: ['/usr/share/AAVMF'] } }] as const;
+}
+
 /** Documents that are kept as files and that a real libvirt must accept. */
 export const goldenCases: readonly GoldenCase[] = [
   golden('minimal', vmiWith()),
@@ -427,5 +446,49 @@ export const goldenCases: readonly GoldenCase[] = [
     'clock-offset',
     vmiWith({ devices: lean, clock: { utc: { offsetSeconds: 3600 }, timezone: 'Europe/Vienna' } }),
   ),
+  golden(
+    'encrypted-sev',
+    vmiWith(
+      {
+        devices: {
+          rng: {},
+          disks: [{ name: 'root', disk: { bus: 'virtio' } }],
+          interfaces: [{ name: 'default', masquerade: {}, bootOrder: 1 }],
+        },
+        firmware: { bootloader: { efi: { secureBoot: false } } },
+        launchSecurity: {
+          sev: { policy: { encryptedState: true }, session: 'c2Vzc2lvbg==', dhCert: 'Y2VydA==', attestation: {} },
+        },
+      },
+      { ...network, startStrategy: 'Paused', volumes: [{ name: 'root', containerDisk: { image: 'i' } }] },
+    ),
+    { hypervisor: 'kvm', efi: { ...efi, sev: efi.plain }, disks: new Map([['root', overlay]]) },
+  ),
+  golden(
+    'encrypted-snp',
+    vmiWith({
+      devices: { ...lean, rng: {} },
+      firmware: { bootloader: { efi: { secureBoot: false } } },
+      launchSecurity: { snp: {} },
+    }),
+    { hypervisor: 'kvm', efi: { ...efi, snp: '/usr/share/ovmf/OVMF.amdsev.fd' } },
+  ),
+  golden(
+    'encrypted-tdx',
+    vmiWith(
+      {
+        devices: lean,
+        features: { acpi: {} },
+        firmware: { bootloader: { efi: {} } },
+        launchSecurity: { tdx: {} },
+      },
+      {},
+      { annotations: { 'kubevirt.io/qgs-socket-path': '/var/run/tdx-qgs/qgs.socket' } },
+    ),
+    { hypervisor: 'kvm', efi: { ...efi, tdxSecureBoot: '/usr/share/ovmf/OVMF.inteltdx.secboot.fd' } },
+  ),
+  golden('arm64', ...onOtherMachine('arm64', { firmware: { bootloader: { efi: { secureBoot: false } } } })),
+  golden('s390x', ...onOtherMachine('s390x', { features: { acpi: { enabled: false } } })),
+  golden('s390x-secure-execution', ...onOtherMachine('s390x', { launchSecurity: {} })),
   golden('clock-timezone', vmiWith({ devices: lean, clock: { timezone: 'Europe/Vienna' } })),
 ];

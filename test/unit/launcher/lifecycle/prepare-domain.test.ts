@@ -19,6 +19,7 @@ function preparation(t: TestContext) {
   const options = {
     flags,
     environment: { network: 'user', child: {} },
+    architecture: 'amd64',
     paths: launcherPaths({ nonRoot: true, root }),
     cpuSet: [0],
     owner: undefined,

@@ -135,6 +135,38 @@ for (const [text, words] of [
   });
 }
 
+for (const [kind, text, words] of [
+  [
+    'sev',
+    'unsupported configuration: SEV launch security is not supported with this QEMU binary',
+    /^spec\.domain\.launchSecurity\.sev: this node cannot start guests with SEV: it needs an AMD EPYC .*\/dev\/sev$/,
+  ],
+  [
+    'sev',
+    "internal error: qemu unexpectedly closed the monitor: qemu-system-x86_64: sev_kvm_init: Failed to open /dev/sev 'No such file or directory'",
+    /^spec\.domain\.launchSecurity\.sev: /,
+  ],
+  [
+    'snp',
+    "unsupported configuration: unsupported launch security type 'sev-snp'",
+    /launchSecurity\.snp: .*SEV-SNP: .*libvirt 10\.5/,
+  ],
+  [
+    'tdx',
+    "XML error: Invalid value for attribute 'type' in element 'launchSecurity': 'tdx'.",
+    /launchSecurity\.tdx: .*TDX: /,
+  ],
+  ['tdx', 'internal error: qemu-system-x86_64: KVM_TDX_CAPABILITIES failed: Invalid argument', /launchSecurity\.tdx: /],
+] as const) {
+  test(`a node that cannot encrypt a guest’s memory says what it lacks: ${text.slice(0, 90)}`, () => {
+    const { domain } = vmi.spec;
+    const encrypted = { ...vmi, spec: { ...vmi.spec, domain: { ...domain, launchSecurity: { [kind]: {} } } } };
+    assert.match(errorMessage(told(text, encrypted)), words);
+    assert.equal(errorCode(told(text, encrypted)), 'START_FAILED');
+    assert.doesNotMatch(errorMessage(told(text)), /spec\.domain\.launchSecurity/);
+  });
+}
+
 test('huge pages are named only to who asked for them', () => {
   const text = 'unable to map backing store for guest RAM: Cannot allocate memory';
   const without = launcherVmi({ spec: { domain: { devices: {} } } });
