@@ -60,10 +60,9 @@ export interface ClusterDefaults {
   readonly bridgeOnPodNetwork: boolean;
   /** Machine types that new VMs may have, as patterns for file names. */
   readonly emulatedMachines: (architecture: string) => readonly string[];
-  readonly gates: Pick<
-    Gates,
-    'DeclarativeHotplugVolumes' | 'HotplugVolumes' | 'PasstBinding' | 'PortRangesSpec' | 'VSOCK'
-  >;
+  readonly gates: Gates;
+  /** Socket of who signs the quotes of guests with TDX. */
+  readonly qgsSocketPath: string;
   readonly cpuModel: string | undefined;
   readonly machineType: string | undefined;
   readonly evictionStrategy: string | undefined;

@@ -29,6 +29,6 @@ export {
   readMigrationSettings,
   type StallDetectorSettings,
 } from './migration-settings.ts';
-export type { NodeConfig } from './node-config.ts';
+export { type NodeConfig, readTdxAttestation } from './node-config.ts';
 export type { RateLimitSettings } from './rate-limit.ts';
 export type { StatusConfig } from './status-config.ts';

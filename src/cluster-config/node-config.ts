@@ -35,8 +35,6 @@ const defaultQuoteSocket = '/var/run/tdx-qgs/qgs.socket';
 export function readNodeConfig(configuration: unknown, nodeName: string): NodeConfig {
   const gates = readGates(configuration);
   const obsolete = memberAt(configuration, 'obsoleteCPUModels');
-  const attestation = memberAt(configuration, 'confidentialCompute', 'tdx', 'attestation');
-  const quoteSocket = memberAt(attestation, 'qgsSocketPath');
   return {
     gates,
     logVerbosity: logVerbosity(configuration, nodeName),
@@ -45,14 +43,21 @@ export function readNodeConfig(configuration: unknown, nodeName: string): NodeCo
     permittedHostDevices: memberAt(configuration, 'permittedHostDevices'),
     mediatedDevicesConfiguration: memberAt(configuration, 'mediatedDevicesConfiguration'),
     persistentReservation: persistentReservation(configuration),
-    tdxAttestation: {
-      enforced: memberAt(attestation, 'enforced') === true,
-      qgsSocketPath: typeof quoteSocket === 'string' && quoteSocket !== '' ? quoteSocket : defaultQuoteSocket,
-    },
+    tdxAttestation: readTdxAttestation(configuration),
     hypervisor: gates.ConfigurableHypervisor ? hypervisor(configuration) : 'kvm',
     ksmNodes: readLabelSelector(memberAt(configuration, 'ksmConfiguration', 'nodeLabelSelector')),
     clusterProfiler: memberAt(configuration, 'developerConfiguration', 'clusterProfiler') === true,
     tlsConfiguration: memberAt(configuration, 'tlsConfiguration'),
+  };
+}
+
+/** `configuration` may have any form. */
+export function readTdxAttestation(configuration: unknown): NodeConfig['tdxAttestation'] {
+  const attestation = memberAt(configuration, 'confidentialCompute', 'tdx', 'attestation');
+  const quoteSocket = memberAt(attestation, 'qgsSocketPath');
+  return {
+    enforced: memberAt(attestation, 'enforced') === true,
+    qgsSocketPath: typeof quoteSocket === 'string' && quoteSocket !== '' ? quoteSocket : defaultQuoteSocket,
   };
 }
 

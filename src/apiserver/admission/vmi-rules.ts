@@ -7,6 +7,7 @@ import { checkAccess } from './vmi-access-rules.ts';
 import { checkClock } from './vmi-clock.ts';
 import { checkCpu, checkGuestMemory } from './vmi-cpu-rules.ts';
 import { checkDisks, checkVolumes } from './vmi-disk-rules.ts';
+import { checkLaunchSecurity } from './vmi-launch-security.ts';
 import { checkMachine } from './vmi-machine-rules.ts';
 import { checkInterfaces } from './vmi-network-rules.ts';
 import { checkScheduling } from './vmi-scheduling.ts';
@@ -23,6 +24,7 @@ export function checkVmiSpec(rules: SpecRules): FieldError[] {
     ...checkInterfaces(rules),
     ...checkBootOrder(spec, field),
     ...checkMachine(rules),
+    ...checkLaunchSecurity(rules),
     ...checkCpu(rules),
     ...checkGuestMemory(rules),
     ...checkAccess(rules),

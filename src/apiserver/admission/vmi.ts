@@ -6,6 +6,7 @@ import { type ApiObject, at, ensureObject, type JsonObject, numberAt } from '../
 import { hotplugProblems } from './hotplug.ts';
 import { fillVmiSpec } from './vmi-defaults.ts';
 import { checkUtilityVolumes } from './vmi-disk-rules.ts';
+import { nameQuoteSocket } from './vmi-launch-security.ts';
 import { checkVmiSpec } from './vmi-rules.ts';
 import { vmiSpecShape } from './vmi-shape.ts';
 
@@ -29,6 +30,7 @@ export const vmiAdmission: Admission = {
     if (!isRecord(spec) || !isRecord(spec.domain) || vmiSpecShape(spec, 'spec').length > 0) return;
     fillVmiSpec(spec, old?.spec, context);
     if (old) return;
+    nameQuoteSocket(vmi, context.cluster);
     fillStatus(vmi, spec);
     accept(vmi, context);
   },

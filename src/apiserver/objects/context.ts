@@ -1,6 +1,6 @@
 import { randomInt, randomUUID } from 'node:crypto';
 import type { Clock } from '../../base/index.ts';
-import { readGates, readLiveUpdate } from '../../cluster-config/index.ts';
+import { readGates, readLiveUpdate, readTdxAttestation } from '../../cluster-config/index.ts';
 import type { User } from '../access.ts';
 import type { ApiType, ClusterDefaults, StoredObjects } from '../api-type.ts';
 import { type ApiObject, at, stringAt } from '../object.ts';
@@ -79,6 +79,7 @@ function readDefaults(found: ApiObject | undefined, architecture: ClusterDefault
     bridgeOnPodNetwork: at(configuration, 'network', 'permitBridgeInterfaceOnPodNetwork') !== false,
     emulatedMachines: (of) => emulatedMachines(configuration, of),
     gates,
+    qgsSocketPath: readTdxAttestation(configuration).qgsSocketPath,
     cpuModel: stringAt(configuration, 'cpuModel') || undefined,
     machineType:
       stringAt(configuration, 'architectureConfiguration', architecture, 'machineType') ||

@@ -5,6 +5,7 @@ import { checkAccess } from '../access.ts';
 import type { ApiType } from '../api-type.ts';
 import { ApiError, badRequest } from '../errors.ts';
 import { at, stringAt } from '../object.ts';
+import { clusterDefaults } from '../objects/index.ts';
 import {
   expandSpec,
   expandVmSpec,
@@ -14,6 +15,8 @@ import {
   migrationSubresources,
   portForward,
   portForwardChecks,
+  sevSession,
+  sevSessionRules,
   type VmSubresource,
   vmiSubresources,
   vmSubresourceGroup,
@@ -30,6 +33,7 @@ import { serveMemoryDump } from './memory-dump-subresources.ts';
 import { serveMigrationCall } from './migration-subresources.ts';
 import { isDryRun, noSuchPath } from './request.ts';
 import { sendValue } from './respond.ts';
+import { serveSevSession } from './sev-session.ts';
 import { upgradeOf } from './upgrade.ts';
 import { serveVolumes } from './volume-subresources.ts';
 
@@ -68,6 +72,11 @@ export async function serveVmSubresource(
   if (isMigrationCall(resource, subresource)) {
     return serveMigrationCall(context, { resource, subresource, target }, call, request, response);
   }
+  if (resource === 'virtualmachineinstances' && subresource === sevSession) {
+    checkGate(context, sevSessionRules.gate);
+    const check = (vmi: VirtualMachineInstance) => checkState(vmi, sevSessionRules.checks);
+    return serveSevSession(context, target, check, call, request, response);
+  }
   if (resource === 'virtualmachines' && subresource === expandSpec) {
     return serveExpandSpec(context, target, request, response);
   }
@@ -85,6 +94,7 @@ export async function serveVmSubresource(
   const found = vmiSubresources.find((item) => item.name === subresource);
   if (resource !== 'virtualmachineinstances' || !found) throw unknown(resource, subresource);
   checkMethod(found.name, found.method, request);
+  if (found.gate) checkGate(context, found.gate);
   if (found.method === 'PUT') bodyOf(call);
   if (found.name === 'unpause') checkNoSnapshot(context, target);
   checkVmi(context, target, found.checks);
@@ -158,15 +168,22 @@ async function servePower(
 function checkVmi(context: ApiContext, target: VmTarget, checks: VmSubresource['checks']): VirtualMachineInstance {
   const vmi = context.reader.get(storedType('virtualmachineinstances'), target)
     .object as unknown as VirtualMachineInstance;
+  checkState(vmi, checks);
+  return vmi;
+}
+
+function checkState(vmi: VirtualMachineInstance, checks: VmSubresource['checks']): void {
+  const { name } = vmi.metadata;
   for (const check of checks) {
     const problem = check(vmi);
     if (!problem) continue;
-    const text = `Operation cannot be fulfilled on virtualmachineinstance.kubevirt.io "${target.name}": ${problem}`;
-    throw new ApiError('CONFLICT', text, {
-      details: { name: target.name, group: 'kubevirt.io', kind: 'virtualmachineinstance' },
-    });
+    const text = `Operation cannot be fulfilled on virtualmachineinstance.kubevirt.io "${name}": ${problem}`;
+    throw new ApiError('CONFLICT', text, { details: { name, group: 'kubevirt.io', kind: 'virtualmachineinstance' } });
   }
-  return vmi;
+}
+
+function checkGate(context: ApiContext, gate: NonNullable<VmSubresource['gate']>): void {
+  if (!clusterDefaults(context).gates[gate]) throw badRequest(`'${gate}' feature gate is not enabled`);
 }
 
 /** A snapshot may hold the guest still (upstream: UnpauseVMIRequestHandler in pkg/virt-api/rest/lifecycle.go). Of a VMI without a VM there is none. */

@@ -24,6 +24,8 @@ export {
   migrationSubresources,
   portForward,
   portForwardChecks,
+  sevSession,
+  sevSessionRules,
   type VmSubresource,
   vmiSubresources,
   vmSubresourceGroup,

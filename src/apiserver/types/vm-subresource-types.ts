@@ -1,4 +1,5 @@
 import { findCondition, type VirtualMachineInstance } from '../../api/index.ts';
+import type { Gates } from '../../cluster-config/index.ts';
 
 /** Group and version that virt-api serves through an APIService (`pkg/virt-api/rest/subresource.go`). */
 export const vmSubresourceGroup = { group: 'subresources.kubevirt.io', version: 'v1' } as const;
@@ -12,6 +13,8 @@ export interface VmSubresource {
   readonly method: 'GET' | 'PUT';
   readonly kind: 'stream' | 'call';
   readonly checks: readonly Check[];
+  /** Only with it. */
+  readonly gate?: keyof Gates;
 }
 
 const isTrue = (vmi: VirtualMachineInstance, type: string) =>
@@ -27,6 +30,19 @@ const hasSerial: Check = ({ spec }) =>
 const hasScreen: Check = ({ spec }) =>
   spec.domain.devices?.autoattachGraphicsDevice === false ? 'No graphics devices are present.' : undefined;
 
+const isPlaced: Check = ({ status }) =>
+  ['Scheduled', 'Running'].includes(status?.phase ?? '') ? undefined : 'VMI is not assigned to a node yet';
+const isScheduled: Check = ({ status }) =>
+  status?.phase === 'Scheduled' ? undefined : 'VMI is not in Scheduled phase';
+const isAttested: Check = ({ spec }) => {
+  const { sev, snp } = spec.domain.launchSecurity ?? {};
+  return sev?.attestation && !snp ? undefined : 'Attestation not requested for VMI';
+};
+const hasNoSession: Check = ({ spec }) => {
+  const { session, dhCert } = spec.domain.launchSecurity?.sev ?? {};
+  return session || dhCert ? 'Session already defined' : undefined;
+};
+
 function stream(name: string, ...checks: readonly Check[]): VmSubresource {
   return { name, method: 'GET', kind: 'stream', checks: [runs, ...checks] };
 }
@@ -34,6 +50,8 @@ function stream(name: string, ...checks: readonly Check[]): VmSubresource {
 function call(method: 'GET' | 'PUT', name: string, ...checks: readonly Check[]): VmSubresource {
   return { name, method, kind: 'call', checks: [runs, ...checks] };
 }
+
+const sevGate = 'WorkloadEncryptionSEV';
 
 /** Of `virtualmachineinstances`. */
 export const vmiSubresources: readonly VmSubresource[] = [
@@ -50,7 +68,14 @@ export const vmiSubresources: readonly VmSubresource[] = [
   call('PUT', 'unfreeze'),
   call('PUT', 'softreboot', isNotPaused),
   call('PUT', 'reset'),
+  { name: 'sev/fetchcertchain', method: 'GET', kind: 'call', checks: [isPlaced, isAttested], gate: sevGate },
+  { ...call('GET', 'sev/querylaunchmeasurement', isAttested, isPaused), gate: sevGate },
+  { ...call('PUT', 'sev/injectlaunchsecret', isAttested, isPaused), gate: sevGate },
 ];
+
+/** Of VMIs; it changes the object, and asks no agent. */
+export const sevSession = 'sev/setupsession';
+export const sevSessionRules = { gate: sevGate, checks: [isScheduled, isAttested, hasNoSession] } as const;
 
 /** Of `virtualmachines`. */
 export const vmSubresources = ['start', 'stop', 'restart'] as const;
@@ -75,4 +100,4 @@ export const portForward = 'portforward';
 export const portForwardChecks: readonly Check[] = [runs];
 
 /** Streams that need what is not here. */
-export const knownVmSubresources: readonly string[] = ['vsock', 'sev', 'backup'];
+export const knownVmSubresources: readonly string[] = ['vsock', 'backup'];

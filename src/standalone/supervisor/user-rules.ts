@@ -48,7 +48,11 @@ const view: readonly AccessRule[] = [
   { apiGroups: ['metrics.k8s.io'], resources: ['pods'], verbs: ['get', 'list'] },
   {
     apiGroups: [subresources],
-    resources: [...ofVmi('guestosinfo', 'filesystemlist', 'userlist'), ...ofVm('expand-spec')],
+    resources: [
+      ...ofVmi('guestosinfo', 'filesystemlist', 'userlist'),
+      ...ofVmi('sev/fetchcertchain', 'sev/querylaunchmeasurement'),
+      ...ofVm('expand-spec'),
+    ],
     verbs: ['get'],
   },
   // It changes nothing: the VM that is expanded comes with the question.
@@ -79,7 +83,7 @@ const edit: readonly AccessRule[] = [
     apiGroups: [subresources],
     resources: [
       ...ofVmi('pause', 'unpause', 'addvolume', 'removevolume', 'freeze', 'unfreeze', 'softreboot', 'reset'),
-      ...ofVmi('evacuate-cancel'),
+      ...ofVmi('evacuate-cancel', 'sev/setupsession', 'sev/injectlaunchsecret'),
       ...ofVm('start', 'stop', 'restart', 'addvolume', 'removevolume', 'migrate', 'evacuate-cancel'),
       ...ofVm('memorydump', 'removememorydump'),
     ],

@@ -151,6 +151,64 @@ describe('subresources.kubevirt.io of the standalone node', () => {
     assert.deepEqual(agent.calls, []);
   });
 
+  test('attestation of a guest: asked for, at the right time, and its session written once, for the node to start it', async () => {
+    const encrypted = {
+      ...spec,
+      startStrategy: 'Paused',
+      domain: {
+        ...spec.domain,
+        firmware: { bootloader: { efi: { secureBoot: false } } },
+        launchSecurity: { sev: { attestation: {} } },
+      },
+    };
+    const head = { apiVersion: 'kubevirt.io/v1', kind: 'VirtualMachineInstance' };
+    await admin.post(vmis, { ...head, metadata: { name: 'sealed' }, spec: encrypted });
+    const session = { session: 'c2Vzc2lvbg==', dhCert: 'Y2VydA==' };
+    const chain = { pdh: 'UERI', certChain: 'Q0hBSU4=' };
+    const body = JSON.stringify(chain);
+    agent.answers.set(`GET ${vmPath('default', 'sealed')}/sev/fetchcertchain`, {
+      status: 200,
+      contentType: 'application/json',
+      body,
+    });
+    agent.answers.set(`PUT ${vmPath('default', 'sealed')}/sev/injectlaunchsecret`, { status: 202, body: '' });
+    const refusal = async (answer: Promise<{ status: number; body: { message?: string } }>) => {
+      const { status, body } = await answer;
+      return `${status} ${body.message?.replace(/^.*": /, '')}`;
+    };
+
+    assert.equal(await refusal(admin.get(at('sealed', 'sev/fetchcertchain'))), '409 VMI is not assigned to a node yet');
+    assert.equal(
+      await refusal(admin.put(at('sealed', 'sev/setupsession'), session)),
+      '409 VMI is not in Scheduled phase',
+    );
+    await controller.patch(`${vmis}/sealed`, 'merge', { status: { phase: 'Scheduled', nodeName: 'one' } });
+    assert.deepEqual((await admin.get(at('sealed', 'sev/fetchcertchain'))).body, chain);
+    assert.equal(
+      await refusal(admin.put(at('sealed', 'sev/setupsession'), { dhCert: 'Y2VydA==' })),
+      '400 Session blob is required',
+    );
+    assert.equal(
+      await refusal(admin.put(at('sealed', 'sev/setupsession'), { session: 'c2Vzc2lvbg==' })),
+      '400 DH cert is required',
+    );
+    assert.equal((await admin.get(at('sealed', 'sev/setupsession'))).status, 405);
+    assert.equal((await admin.put(at('sealed', 'sev/setupsession'), session)).status, 202);
+    const stored = (await admin.get(`${vmis}/sealed`)).body.spec.domain.launchSecurity;
+    assert.deepEqual(stored, { sev: { attestation: {}, ...session } });
+    assert.equal(await refusal(admin.put(at('sealed', 'sev/setupsession'), session)), '409 Session already defined');
+
+    const secret = { header: 'aA==', secret: 'cw==' };
+    assert.equal(await refusal(admin.put(at('sealed', 'sev/injectlaunchsecret'), secret)), '409 VMI is not running');
+    await controller.patch(`${vmis}/sealed`, 'merge', { status: { phase: 'Running' } });
+    assert.equal(await refusal(admin.get(at('sealed', 'sev/querylaunchmeasurement'))), '409 VMI is not paused');
+    const paused = { status: { conditions: [{ type: 'Paused', status: 'True' }] } };
+    await controller.patch(`${vmis}/sealed`, 'merge', paused);
+    assert.equal((await admin.put(at('sealed', 'sev/injectlaunchsecret'), secret)).status, 200);
+    assert.deepEqual(agent.calls.at(-1)?.body, JSON.stringify(secret));
+    assert.equal(await refusal(admin.get(at('demo', 'sev/fetchcertchain'))), '409 Attestation not requested for VMI');
+  });
+
   test('nobody without a token, without the right, or from a foreign page gets a stream', async () => {
     assert.equal((await refused(connect(at('demo', 'console'), {}))).status, 401);
     const foreign = connect(at('demo', 'console'), { authorization: token, origin: 'https://evil.example' });

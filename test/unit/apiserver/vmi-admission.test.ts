@@ -4,6 +4,7 @@ import { vmAdmission } from '../../../src/apiserver/admission/vm.ts';
 import { vmiAdmission } from '../../../src/apiserver/admission/vmi.ts';
 import type { AdmissionContext } from '../../../src/apiserver/api-type.ts';
 import type { ApiObject } from '../../../src/apiserver/object.ts';
+import { readGates } from '../../../src/cluster-config/index.ts';
 import { clusterDefaultsWith } from '../../fixtures/cluster-defaults.ts';
 
 let counter = 0;
@@ -180,6 +181,67 @@ describe('a new VMI is Pending from its first moment on', () => {
     const next = structuredClone(old);
     delete next.metadata.finalizers;
     assert.equal(filled(next, { old, cluster: deployed(0) }).metadata.finalizers, undefined);
+  });
+});
+
+describe('encrypted memory', () => {
+  const efi = { bootloader: { efi: { secureBoot: false } } };
+  const tdxOn = { featureGates: ['WorkloadEncryptionTDX'] };
+  const refused = (launchSecurity: unknown, domain: object = {}, spec: object = {}, gates: unknown = tdxOn) => {
+    const object = vmi({
+      architecture: 'amd64',
+      ...spec,
+      domain: { memory, devices: {}, firmware: efi, ...domain, launchSecurity },
+    });
+    const cluster = clusterDefaultsWith({ gates: readGates({ developerConfiguration: gates }) });
+    const errors = vmiAdmission.validate?.(object, context({ cluster })) ?? [];
+    return errors.filter(({ field }) => /launchSecurity|architecture/.test(field)).map(({ message }) => message);
+  };
+
+  test('each kind is taken with the firmware that it needs', () => {
+    for (const kind of ['sev', 'snp', 'tdx']) assert.deepEqual(refused({ [kind]: {} }), [], kind);
+    assert.deepEqual(refused({}, {}, { architecture: 's390x' }), []);
+    assert.deepEqual(refused({ tdx: {} }, { firmware: { bootloader: { efi: {} } } }), []);
+  });
+
+  const secure = { firmware: { bootloader: { efi: {} } } };
+  const persistent = { firmware: { bootloader: { efi: { secureBoot: false, persistent: true } } } };
+  const bootable = { devices: { interfaces: [{ name: 'default', masquerade: {}, bootOrder: 1 }] } };
+  const network = { networks: [{ name: 'default', pod: {} }] };
+  const table: [string, unknown, object, object, unknown][] = [
+    ['One and only one launchSecurity type can be set', {}, {}, {}, tdxOn],
+    ['One and only one launchSecurity type can be set', { sev: {}, snp: {} }, {}, {}, tdxOn],
+    [
+      'WorkloadEncryptionSEV feature gate is not enabled in kubevirt-config',
+      { snp: {} },
+      {},
+      {},
+      { disabledFeatureGates: ['WorkloadEncryptionSEV'] },
+    ],
+    ['WorkloadEncryptionTDX feature gate is not enabled in kubevirt-config', { tdx: {} }, {}, {}, {}],
+    ['No launchSecurity support for architecture: arm64', { sev: {} }, {}, { architecture: 'arm64' }, tdxOn],
+    ['SEV requires OVMF (UEFI)', { sev: {} }, { firmware: {} }, {}, tdxOn],
+    ['SNP does not work along with SecureBoot', { snp: {} }, { ...secure, features: { smm: {} } }, {}, tdxOn],
+    ['TDX does not work along with SMM', { tdx: {} }, { features: { smm: {} } }, {}, tdxOn],
+    ['TDX does not work along with Persistent EFI variables', { tdx: {} }, persistent, {}, tdxOn],
+    ["SEV attestation requires VMI StartStrategy 'Paused'", { sev: { attestation: {} } }, {}, {}, tdxOn],
+    ['SEV does not work with bootable NICs: default', { sev: {} }, bootable, network, tdxOn],
+  ];
+  for (const [message, launchSecurity, domain, spec, gates] of table) {
+    test(`is refused in the words of KubeVirt’s webhook: ${message}`, () => {
+      assert.deepEqual(refused(launchSecurity, domain, spec, gates), [message]);
+    });
+  }
+
+  test('a new guest with TDX is told where its quotes are signed, and no other', () => {
+    const cluster = clusterDefaultsWith({ qgsSocketPath: '/run/quotes' });
+    const name = 'kubevirt.io/qgs-socket-path';
+    const made = (launchSecurity: object) => {
+      const object = vmi({ domain: { memory, firmware: efi, launchSecurity } });
+      vmiAdmission.fill?.(object, context({ cluster }));
+      return object.metadata.annotations?.[name];
+    };
+    assert.deepEqual([made({ tdx: {} }), made({ sev: {} })], ['/run/quotes', undefined]);
   });
 });
 
