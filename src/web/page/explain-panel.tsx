@@ -81,6 +81,11 @@ function failureText(error: unknown): string {
   return `The decisions cannot be shown: ${messageOf(error)}`;
 }
 
+/** There is no room for more beside the text. */
+function shortKind(kind: string): string {
+  return kind === 'VirtualMachineInstance' ? 'Instance' : 'Machine';
+}
+
 /** As `virt-node explain` tells it. */
 export function WaitingCard({ report }: { readonly report: WaitingReport }) {
   const { at, waitsFor, todo, decided = [], warnings } = report;
@@ -92,8 +97,8 @@ export function WaitingCard({ report }: { readonly report: WaitingReport }) {
           { term: 'Waits for', text: waitsFor },
           ...(todo.length > 0 ? [{ term: 'What to do', text: todo.join('; ') }] : []),
           ...decided.flatMap(({ about, rule, why, next, problem }) => [
-            { term: `Of the ${about}`, text: `${why} (rule ${rule}; next: ${next})` },
-            ...(problem === undefined ? [] : [{ term: `Problem of the ${about}`, text: problem, isBad: true }]),
+            { term: shortKind(about), text: `${why} (rule ${rule}; next: ${next})` },
+            ...(problem === undefined ? [] : [{ term: `${shortKind(about)}, problem`, text: problem, isBad: true }]),
           ]),
         ]}
       />

@@ -51,7 +51,7 @@ test('why a VM is on no node is said as the command line says it', () => {
   assert.match(markup, /VirtualMachine Provisioning; no instance; pod virt-launcher-demo Pending/);
   assert.match(markup, /Waits for<\/dt><dd>the PersistentVolumeClaim data/);
   assert.match(markup, /What to do<\/dt><dd>create what is missing/);
-  assert.match(markup, /Problem of the VirtualMachine/);
+  assert.match(markup, /<dt>Machine, problem<\/dt>/);
   assert.doesNotMatch(markup, /<img/);
 });
 
