@@ -97,9 +97,9 @@ export class KubeVmFeed implements VmFeed, Component {
   problem(): string | undefined {
     // One that watches again has read the list anew; its failures are only forgotten with the next event.
     const failing = this.#informers.find(({ health }) => !health.isConnected && health.failures >= reportedAfter);
+    if (failing) return `the Kubernetes API does not answer: ${failing.health.lastError ?? 'no reason'}`;
     if (this.#unanswered >= unansweredAfter)
       return 'the Kubernetes API takes requests and does not answer: it hangs, or the machine is overloaded';
-    if (failing) return `the Kubernetes API does not answer: ${failing.health.lastError ?? 'no reason'}`;
     return this.#informers.every(({ hasSynced }) => hasSynced) ? undefined : 'the list is being read';
   }
 
@@ -117,7 +117,8 @@ export class KubeVmFeed implements VmFeed, Component {
       await this.#client.plain({ method: 'GET', path: '/readyz', headers: {}, signal });
       this.#unanswered = 0;
     } catch {
-      this.#unanswered = late.aborted ? this.#unanswered + 1 : 0;
+      // One that hung and is gone has not answered either; that it is gone the watches tell.
+      if (late.aborted) this.#unanswered++;
     } finally {
       this.#isAsking = false;
       this.#publishIfNew();

@@ -206,6 +206,15 @@ test('an API that takes requests and answers none is told, though its watches st
     await eventually(() => assert.match(feed.problem() ?? '', /the Kubernetes API does not answer: /), 15_000);
     fails = false;
     await eventually(() => assert.equal(feed.problem(), undefined), 15_000);
+    // One that hangs and is killed then is away all the time.
+    const problems = new Set<string | undefined>();
+    hangs = true;
+    await eventually(() => assert.match(feed.problem() ?? '', /takes requests and does not answer/));
+    feed.onChange(() => problems.add(feed.problem()));
+    server.close();
+    server.closeAllConnections();
+    await eventually(() => assert.match(feed.problem() ?? '', /the Kubernetes API does not answer: /), 15_000);
+    assert.equal(problems.has(undefined), false);
   } finally {
     await feed.stop();
     client.close();
