@@ -24,9 +24,20 @@ export const podAdmission: Admission = {
     if (!old) pod.status = { phase: 'Pending', qosClass: qosClass(pod) };
   },
   validate(pod, { old }) {
-    return [...validateContainers(pod), ...(old ? validateChange(pod, old) : [])];
+    return [...validateContainers(pod), ...(old ? validateChange(pod, old) : validatePriority(pod))];
   },
 };
+
+/** Those that each cluster has. */
+const priorityClasses: readonly unknown[] = ['system-node-critical', 'system-cluster-critical'];
+
+/** This server keeps no PriorityClasses, and without one a real server makes no pod either. */
+function validatePriority(pod: ApiObject): FieldError[] {
+  const name = stringAt(pod, 'spec', 'priorityClassName') ?? '';
+  if (name === '' || priorityClasses.includes(name)) return [];
+  const problem = `no PriorityClass with name ${name} was found: this server keeps none, take it out`;
+  return [invalidField('spec.priorityClassName', name, problem)];
+}
 
 function validateContainers(pod: ApiObject): FieldError[] {
   const containers = objectsAt(pod, 'spec', 'containers');

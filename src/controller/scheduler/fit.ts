@@ -73,7 +73,22 @@ function refusal(pod: Pod, node: SchedulableNode, freeBytes: number): string | u
   const taint = (node.spec?.taints ?? []).find((found) => !isTolerated(found, pod));
   if (taint) return `node(s) had untolerated taint {${taint.key}: ${taint.value ?? ''}}`;
   if (podMemoryBytes(pod) > freeBytes) return 'Insufficient memory';
-  return undefined;
+  const device = missingDevice(pod, node);
+  return device && `Insufficient ${device}`;
+}
+
+/** What a node of this scheduler has of its own accord: its agent makes these devices, and no kubelet counts them. */
+const ownDevices = 'devices.kubevirt.io/';
+
+/** An extended resource, as a GPU is one, that the node has none of. */
+function missingDevice(pod: Pod, node: SchedulableNode): string | undefined {
+  const asked = pod.spec.containers.flatMap(({ resources }) => {
+    const { requests, limits } = (resources ?? {}) as { requests?: object; limits?: object };
+    return Object.keys({ ...requests, ...limits });
+  });
+  const isExtended = (name: string) =>
+    name.includes('/') && !name.startsWith(ownDevices) && !/(?:^|\.)kubernetes\.io\//.test(name);
+  return asked.find((name) => isExtended(name) && (parseQuantity(node.status?.allocatable?.[name]) ?? 0) <= 0);
 }
 
 function mismatchedLabel(pod: Pod, node: SchedulableNode): string | undefined {

@@ -140,7 +140,7 @@ async function prepareEmptyDisk(volume: Volume, env: DiskEnv): Promise<ResolvedD
   if (sizeBytes <= 0 || !Number.isSafeInteger(sizeBytes)) {
     throw new DiskError(
       'INVALID_FIELD',
-      `spec.volumes[${volume.name}].emptyDisk.capacity: ${JSON.stringify(capacity)} is not a size of at least 1Mi`,
+      `spec.volumes[${volume.name}].emptyDisk.capacity: ${JSON.stringify(capacity)} is not a size of at least 1Mi and less than 8Pi`,
     );
   }
   const file = path.join(env.paths.emptyDiskDir, `${volume.name}.qcow2`);

@@ -21,6 +21,9 @@ const unused = () => 0;
 const needs = (memory: string): Partial<Pod['spec']> => ({
   containers: [{ name: 'compute', resources: { requests: { memory } } }],
 });
+const asks = (limits: Record<string, string>): Partial<Pod['spec']> => ({
+  containers: [{ name: 'compute', resources: { limits } }],
+});
 const affinity = (operator: string, values?: string[]): Partial<Pod['spec']> => ({
   affinity: {
     nodeAffinity: {
@@ -49,6 +52,13 @@ const refused: readonly (readonly [string, SchedulableNode, Partial<Pod['spec']>
     /untolerated taint \{drain: \}/,
   ],
   ['memory is short', node('n', { status: { allocatable: { memory: '1Gi' } } }), needs('2Gi'), /Insufficient memory/],
+  ['it has no such device', node('n'), asks({ 'nvidia.com/T4': '1' }), /1 Insufficient nvidia\.com\/T4\.$/],
+  [
+    'it has none of the device left',
+    node('n', { status: { allocatable: { 'nvidia.com/T4': '0' } } }),
+    asks({ 'nvidia.com/T4': '1' }),
+    /Insufficient nvidia/,
+  ],
   ['the affinity is another', node('n', {}, { zone: 'b' }), affinity('In', ['a']), /node affinity/],
   ['the operator is unknown', node('n', {}, { zone: 'b' }), affinity('Like', ['b']), /node affinity/],
 ];
@@ -76,6 +86,8 @@ const accepted: readonly (readonly [string, SchedulableNode, Partial<Pod['spec']
   ['the affinity fits', node('n', {}, { zone: 'a' }), affinity('In', ['a'])],
   ['the affinity asks for absence', node('n'), affinity('DoesNotExist')],
   ['it says nothing about its memory', node('n'), needs('900Gi')],
+  ['it has the device', node('n', { status: { allocatable: { 'a.b/c': '2' } } }), asks({ 'a.b/c': '1' })],
+  ['its agent makes the device', node('n'), asks({ 'devices.kubevirt.io/kvm': '1', cpu: '1' })],
 ];
 for (const [situation, target, spec] of accepted) {
   test(`a node is taken, when ${situation}`, () => {
