@@ -10,8 +10,10 @@ export type AskHealth = (signal: AbortSignal) => Promise<boolean>;
 
 export interface HealthOptions {
   readonly ask: AskHealth;
-  /** From an answer, or the end of waiting for it, to the next question. Default 5 s. */
+  /** From an answer to the next question. Each one wakes both programs several times. Default 15 s. */
   readonly periodMs?: number;
+  /** The same when none came, or nothing could be asked. Default 5 s, and no more than `periodMs`. */
+  readonly againMs?: number;
   /** For one answer. Default 10 s: a loaded machine takes a second, a loop that is blocked for that long serves no client. */
   readonly timeoutMs?: number;
   /** Questions in a row without an answer after which the program counts as hung. Default 3. */
@@ -31,7 +33,7 @@ export interface HealthWatchDeps {
 const firstPauseMs = 250;
 
 /**
- * Asks one process again and again whether it still serves. With the defaults it has been silent for 45 s when it counts as hung;
+ * Asks one process again and again whether it still serves. With the defaults it has been silent for 55 s at most when it counts as hung;
  * a program that never answered, whose socket cannot be made, say, is let alone.
  */
 export class HealthWatch {
@@ -44,10 +46,11 @@ export class HealthWatch {
   #hasAnswered = false;
   #answeredMs: number;
   #failures = 0;
+  #hasLastAnswered = false;
 
   /** `answeredBefore`: an earlier process of the same program has. */
   constructor(options: HealthOptions, answeredBefore: boolean, deps: HealthWatchDeps) {
-    this.#options = { periodMs: 5_000, timeoutMs: 10_000, failures: 3, startMs: 300_000, ...options };
+    this.#options = { periodMs: 15_000, againMs: 5_000, timeoutMs: 10_000, failures: 3, startMs: 300_000, ...options };
     this.#deps = deps;
     this.#mayBeLate = !answeredBefore;
     this.#answeredMs = deps.clock.monotonicMs();
@@ -63,8 +66,10 @@ export class HealthWatch {
 
   /** Often at first: what hangs soon after its start has answered before, then. */
   #pauseMs(): number {
-    const { periodMs } = this.#options;
-    return this.#hasAnswered ? periodMs : Math.min(periodMs, firstPauseMs * 2 ** this.#failures);
+    const { periodMs, againMs } = this.#options;
+    if (this.#hasLastAnswered) return periodMs;
+    const pauseMs = Math.min(periodMs, againMs);
+    return this.#hasAnswered ? pauseMs : Math.min(pauseMs, firstPauseMs * 2 ** this.#failures);
   }
 
   stop(): void {
@@ -88,6 +93,7 @@ export class HealthWatch {
   }
 
   #note(outcome: boolean | { readonly error: unknown }): void {
+    this.#hasLastAnswered = outcome === true;
     if (typeof outcome === 'object') this.#deps.onUnasked(outcome.error);
     else if (outcome) {
       this.#hasAnswered = true;
