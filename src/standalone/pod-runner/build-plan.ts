@@ -46,10 +46,16 @@ export async function buildPlan(
     logFile: logFile(each.name),
   }));
   const probes = probesOf(container);
-  const mounts = await prepareVolumes(pod, container, podDir, deps);
-  const devices = await prepareDevices(pod, container, deps);
   const { uid = '', namespace = 'default', name } = pod.metadata;
-  const network = await deps.networks.join(uid, domainOf(pod) ?? name, namespace);
+  // Side by side: these wait for the disk, those for small programs. A pod whose volumes fail has its lease, as with a kubelet, until it goes.
+  const [prepared, joined] = await Promise.allSettled([
+    prepareFiles(pod, container, podDir, deps),
+    deps.networks.join(uid, domainOf(pod) ?? name, namespace),
+  ]);
+  if (prepared.status === 'rejected') throw prepared.reason;
+  if (joined.status === 'rejected') throw joined.reason;
+  const { mounts, devices } = prepared.value;
+  const network = joined.value;
   if (!network) refuseUnreachable(probes);
   return {
     uid,
@@ -70,6 +76,11 @@ export async function buildPlan(
     logFile: logFile(container.name),
     ...(beside.length > 0 && { beside }),
   };
+}
+
+async function prepareFiles(pod: Pod, container: Container, podDir: string, deps: VolumeDeps) {
+  const mounts = await prepareVolumes(pod, container, podDir, deps);
+  return { mounts, devices: await prepareDevices(pod, container, deps) };
 }
 
 /** At the address of the machine the machine's own ports would answer. Throws NodeError UNSUPPORTED. */
