@@ -40,7 +40,7 @@ import { SnapshotControllers } from './snapshot-controllers.ts';
 import { vmsByClaim, volumeIndexes } from './snapshot-source/index.ts';
 import { lowestFrequency, TscLabels } from './tsc/index.ts';
 import { VmController, vmIndexes, vmRules, vmsByDataVolume } from './vm/index.ts';
-import { podIndexes, podsByVmi, VmiController, vmiIndexes, vmiRules, vmisByClaim } from './vmi/index.ts';
+import { NewVmis, podIndexes, podsByVmi, VmiController, vmiIndexes, vmiRules, vmisByClaim } from './vmi/index.ts';
 import { WorkloadUpdateController } from './workload-update/index.ts';
 
 export interface ControllerOptions {
@@ -158,9 +158,10 @@ export class Controller implements Component {
     const ofSnapshots = { ...shared, ...ofClaims, dataVolumes, overlay, randomText, meters: this.#deps.meters };
     this.#snapshots = new SnapshotControllers(options, ofSnapshots);
     const { volumeStatuses } = this.#snapshots;
+    const newVmis = new NewVmis({ config, clock, randomUuid });
     this.#vms = new VmController(
       { workers: options.vmWorkers },
-      { ...shared, ...vmsOf(this.#informers), dataVolumes, volumeStatuses, ...counted('vm') },
+      { ...shared, ...vmsOf(this.#informers), dataVolumes, volumeStatuses, newVmis, ...counted('vm') },
     );
     const migrations = new ReadYourWrites(cachedObjects(this.#informers.migrations, keyOf), overlay);
     const { launchers, attachmentPods } = this.#vmis;

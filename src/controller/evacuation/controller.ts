@@ -15,6 +15,9 @@ import { decideEvacuation, type EvacuationDecision } from './decide.ts';
 import { executors } from './execute.ts';
 import { type DrainedNode, type NodeObservation, type ObserveDeps, observeNode } from './observe.ts';
 
+/** All VMIs are looked through for a node: once for the many changes of a burst of starts. */
+const settleMs = 100;
+
 export interface EvacuationControllerOptions {
   /** Nodes worked on side by side. */
   readonly workers: number;
@@ -71,7 +74,7 @@ export class EvacuationController implements Component {
 
   #wakeNodeOf(vmi: Key): void {
     const node = this.#deps.vmis.get(vmi)?.status?.nodeName;
-    if (node) this.reconciler.wake(node);
+    if (node) this.reconciler.wakeAfter(node, settleMs);
   }
 
   #wakeByMigration(key: Key): void {

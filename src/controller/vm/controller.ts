@@ -22,7 +22,7 @@ import { Lookup } from '../instancetypes/index.ts';
 import { controllerBackoff, recordEventOn, stepDeadlineMs } from '../reconciling.ts';
 import type { DataVolumeDeps } from './data-volume-facts.ts';
 import { decideVm, type VmDecision } from './decide.ts';
-import { executors } from './execute.ts';
+import { executors, type NewVmis } from './execute.ts';
 import type { VmObservation } from './observation.ts';
 import { type ObserveDeps, observeVm, type VmConfig } from './observe.ts';
 import { strategyOrHalted } from './run-strategy.ts';
@@ -31,6 +31,8 @@ import { writeStatus } from './write.ts';
 
 /** Longer than what follows at once from a change of a VMI takes to be written into it. */
 const followMs = 200;
+/** A start takes a second or more: of one that is faster only the end is told. */
+const followStartMs = 1_000;
 
 export interface VmControllerOptions {
   /** VMs worked on side by side. */
@@ -49,6 +51,7 @@ export interface VmControllerDeps {
     /** Calls back with the key of a VM whose statuses may have changed; without one: with any. */
     onChange(listener: (vm?: Key) => void): () => void;
   };
+  readonly newVmis: NewVmis;
   readonly events: EventRecorder;
   readonly clock: Clock;
   readonly log: Logger;
@@ -62,6 +65,8 @@ export class VmController implements Component {
   readonly name = 'vm-controller';
   readonly reconciler: Reconciler<VmObservation, VmDecision, ExplainFacts>;
   readonly #deps: VmControllerDeps;
+  /** Versions of VMs that this controller has stored, and from which nothing follows. */
+  readonly #told = new Map<Key, string | undefined>();
   readonly #subscriptions: (() => void)[] = [];
 
   constructor({ workers }: VmControllerOptions, deps: VmControllerDeps) {
@@ -75,7 +80,9 @@ export class VmController implements Component {
     const wake = (key: string) => this.reconciler.wake(key);
     const wakeUsers = (dataVolume: Key) => vmsOfDataVolume(dataVolume).forEach(wake);
     this.#subscriptions.push(
-      vms.onChange(wake),
+      vms.onChange((key) => {
+        if (!this.#isTold(key)) wake(key);
+      }),
       vmis.onChange((key) => this.#follow(key)),
       dataVolumes.onChange(wakeUsers),
       volumeStatuses.onChange((vm) => (vm === undefined ? this.wakeAll() : this.#tell(vm))),
@@ -91,8 +98,14 @@ export class VmController implements Component {
     const { vms, vmis } = this.#deps;
     const vmi = vmis.get(key);
     const hasRequests = vms.get(key)?.status?.stateChangeRequests?.length;
-    if (vmi && !isFinal(vmi) && !isBeingDeleted(vmi) && !hasRequests) this.reconciler.wakeAfter(key, followMs);
-    else this.reconciler.wake(key);
+    if (!vmi || isFinal(vmi) || isBeingDeleted(vmi) || hasRequests) this.reconciler.wake(key);
+    else this.reconciler.wakeAfter(key, vmi.status?.phase === 'Running' ? followMs : followStartMs);
+  }
+
+  /** The echo of what it only told would tell the next state of the VMI at once. */
+  #isTold(key: Key): boolean {
+    const version = this.#deps.vms.get(key)?.metadata.resourceVersion;
+    return version !== undefined && this.#told.get(key) === version;
   }
 
   /** Of what is only told of a VM: a claim comes with its DataVolume, which wakes it, too. */
@@ -112,7 +125,8 @@ export class VmController implements Component {
 
   #parts(): ReconcileParts<VmObservation, VmDecision, ExplainFacts> {
     const { client } = this.#deps;
-    const deps = { ...this.#deps, startSpecs: new StartSpecs(client), instancetypes: new Lookup(client) };
+    const told = (key: Key, version: string | undefined) => void this.#told.set(key, version);
+    const deps = { ...this.#deps, told, startSpecs: new StartSpecs(client), instancetypes: new Lookup(client) };
     const words = { field: 'vm', object: 'the VM', onChange: 'when the VM or its VMI changes' };
     return {
       ...factsParts(seenOf, words),
@@ -122,7 +136,10 @@ export class VmController implements Component {
       execute: (observation, decision, signal) => this.#execute(observation, decision, signal),
       write: (attempt, report, signal) => writeStatus(attempt, report, deps, signal),
       versionOf: (seen) => (seen.kind === 'present' ? seen.vm.metadata.resourceVersion : undefined),
-      isGone: ({ kind }) => kind === 'absent',
+      isGone: ({ kind, key }) => {
+        if (kind === 'absent') this.#told.delete(key);
+        return kind === 'absent';
+      },
       recordEvent: (observation, event) =>
         recordEventOn(deps.events, observation.kind === 'present' ? observation.vm : undefined, event),
     };
@@ -130,8 +147,8 @@ export class VmController implements Component {
 
   async #execute(observation: VmObservation, { steps }: VmDecision, signal: AbortSignal) {
     if (observation.kind !== 'present') return [];
-    const { client, vms, vmis, clock } = this.#deps;
-    const context = { client, vms, vmis, key: observation.key, vm: observation.vm, signal };
+    const { client, vms, vmis, newVmis, clock } = this.#deps;
+    const context = { client, vms, vmis, newVmis, key: observation.key, vm: observation.vm, signal };
     return runPlan(steps, context, { executors, deadlineMs: () => stepDeadlineMs, errorOf: stepErrorOf, clock });
   }
 }

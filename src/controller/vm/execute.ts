@@ -18,10 +18,17 @@ import { makeVmi, ownerReference } from './make-vmi.ts';
 import { liveVmi } from './observe.ts';
 import { dropStartSpec, keepStartSpec } from './start-revision.ts';
 
+/** What is sent when a VMI is made, and what came of it. */
+export interface NewVmis {
+  prepare(vmi: VirtualMachineInstance): VirtualMachineInstance;
+  learn(sent: VirtualMachineInstance, made: VirtualMachineInstance): void;
+}
+
 export interface ExecuteContext extends StepContext {
   readonly client: Pick<KubeClient, 'create' | 'get' | 'delete' | 'patch' | 'update'>;
   readonly vms: ReadYourWrites<VirtualMachine>;
   readonly vmis: ReadYourWrites<VirtualMachineInstance>;
+  readonly newVmis: NewVmis;
   /** `namespace/name` of VM and VMI. */
   readonly key: string;
   readonly vm: VirtualMachine;
@@ -103,13 +110,15 @@ async function startVmi(
   { paused, whole, names }: Step<VmStepArgs, 'startVmi'>,
   context: ExecuteContext,
 ): Promise<Outcome> {
-  const { client, vmis, key, vm, signal } = context;
+  const { client, vmis, newVmis, key, vm, signal } = context;
   const { name } = vm.metadata;
   try {
+    const wanted = newVmis.prepare(makeVmi(whole ?? vm, paused, names));
     const [vmi] = await Promise.all([
-      client.create(resources.virtualMachineInstances, makeVmi(whole ?? vm, paused, names), { signal }),
+      client.create(resources.virtualMachineInstances, wanted, { signal }),
       keepStartSpec(vm, client, signal),
     ]);
+    newVmis.learn(wanted, vmi);
     vmis.created(key, vmi);
     const message = `Started the virtual machine by creating the new virtual machine instance ${name}`;
     return { kind: 'done', events: [normal('SuccessfulCreate', message)] };

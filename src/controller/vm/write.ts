@@ -1,4 +1,4 @@
-import { resources, type VirtualMachine, type VirtualMachineInstance } from '../../api/index.ts';
+import { type Key, resources, type VirtualMachine, type VirtualMachineInstance } from '../../api/index.ts';
 import { sameJson } from '../../base/index.ts';
 import { getIfThere, isKubeError, type KubeClient } from '../../kube/index.ts';
 import {
@@ -20,7 +20,21 @@ export interface StatusDeps {
   readonly vms: ReadYourWrites<VirtualMachine>;
   readonly vmis: ReadYourWrites<VirtualMachineInstance>;
   readonly random: () => number;
+  /** Hears of a state from which nothing follows that was not decided with it, by its version. */
+  readonly told: (key: Key, version: string | undefined) => void;
 }
+
+/** What is only told of a VM: while it has a VMI no decision reads it. */
+const toldFields = new Set([
+  'conditions',
+  'created',
+  'desiredGeneration',
+  'observedGeneration',
+  'printableStatus',
+  'ready',
+  'runStrategy',
+  'volumeSnapshotStatuses',
+]);
 
 /** Stores the status if it differs, also after a failed step, and lets a VMI go whose end is recorded now. */
 export async function writeStatus(
@@ -64,7 +78,7 @@ interface Told {
 async function store(
   observation: PresentVm,
   { decision, failure, report }: Told,
-  { client, vms, vmis, random }: StatusDeps,
+  { client, vms, vmis, random, told }: StatusDeps,
   signal: AbortSignal,
 ): Promise<Written> {
   const { key, vm } = observation;
@@ -75,7 +89,12 @@ async function store(
     status.stateChangeRequests = [...(status.stateChangeRequests ?? []), { action: 'Start' }];
   const written = await vms.whileWriting(key, () =>
     writeGuarded<VirtualMachine, undefined, never>(vm, {
-      attempt: (base) => putStatus({ ...base, status }, vm, client, signal),
+      attempt: async (base) => {
+        const result = await putStatus({ ...base, status }, vm, client, signal);
+        if (result.kind === 'written' && observation.vmi && isOnlyTold(vm.status, status))
+          told(key, result.object.metadata.resourceVersion);
+        return result;
+      },
       newest: () => getIfThere<VirtualMachine>(client, resources.virtualMachines, vm.metadata, { signal }),
       stillHolds: () => false,
       saw: (newer) => vms.saw(key, vm, newer),
@@ -87,6 +106,11 @@ async function store(
   if (written.kind === 'written' && isNews && message)
     report([{ type: 'Warning', reason: 'MemoryDumpError', message }]);
   return written.kind === 'refused' ? { kind: 'refused', error: written.refusal } : { kind: written.kind };
+}
+
+function isOnlyTold(before: object = {}, now: object = {}): boolean {
+  const read = (status: object) => Object.fromEntries(Object.entries(status).filter(([name]) => !toldFields.has(name)));
+  return sameJson(read(before), read(now));
 }
 
 async function putStatus(

@@ -12,7 +12,7 @@ import type { FillingState } from '../data-volumes/index.ts';
 import type { KeptState } from '../kept-state/index.ts';
 import { changedNetworks, networkInfoAnnotation, podFacts } from '../pod/index.ts';
 import { once, unclearPauses } from '../reconciling.ts';
-import { metadataChanges } from '../synced-metadata.ts';
+import { type EntryChanges, metadataChanges } from '../synced-metadata.ts';
 import { isAdmitted } from './admit.ts';
 import { type AttachmentPlan, planAttachments, type RenderAttachment } from './attachments.ts';
 import { multusLeftMs } from './migration-required.ts';
@@ -360,19 +360,31 @@ function podSteps({ vmi, pod, pods, networks, config }: Facts): VmiStep[] {
   // Their work is done.
   const steps = deletionOf(pods.filter((each) => podFacts.isTemporary(each) && !isBeingDeleted(each)));
   if (!pod || podFacts.isFinal(pod)) return steps;
-  const condition = unpaused(vmi);
-  const current = findCondition(pod.status?.conditions, unpausedCondition);
-  if (current?.status !== condition.status) steps.push({ step: 'setPodCondition', pod, condition });
   const synced = metadataChanges(config.synced, vmi.metadata, pod.metadata);
   const node = vmi.metadata.labels?.['kubevirt.io/nodeName'];
   const isUnnamed = node && pod.metadata.labels?.['kubevirt.io/nodeName'] !== node;
   const labels = { ...synced.labels, ...(isUnnamed && { 'kubevirt.io/nodeName': node }) };
-  if (Object.keys(labels).length > 0) steps.push({ step: 'labelPod', pod, labels });
+  steps.push(...markSteps(pod, gateOf(vmi, pod), labels));
   const asked = networks();
   const ofNetworks = { ...networkInfoAnnotation(vmi, pod, config), ...('changed' in asked && asked.changed) };
   const annotations = { ...synced.annotations, ...ofNetworks };
   if (Object.keys(annotations).length > 0) steps.push({ step: 'annotatePod', pod, annotations });
   return steps;
+}
+
+/** The gate and the labels go in one request. */
+function markSteps(pod: Pod, condition: ConditionState | undefined, labels: EntryChanges): VmiStep[] {
+  const isLabelled = Object.keys(labels).length === 0;
+  if (condition) return [{ step: 'setPodCondition', pod, condition, ...(!isLabelled && { labels }) }];
+  return isLabelled ? [] : [{ step: 'labelPod', pod, labels }];
+}
+
+/** Undefined: it is right, or says nothing yet. Nothing that a pod could be ready for is in it before the VMI was handed over to its node. */
+function gateOf(vmi: VirtualMachineInstance, pod: Pod): ConditionState | undefined {
+  if (isUnprocessed(vmi) || vmi.status?.phase === 'Scheduling') return undefined;
+  const condition = unpaused(vmi);
+  const current = findCondition(pod.status?.conditions, unpausedCondition);
+  return current?.status === condition.status ? undefined : condition;
 }
 
 function unpaused(vmi: VirtualMachineInstance): ConditionState {

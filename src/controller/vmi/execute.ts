@@ -220,13 +220,25 @@ async function deleteAttachmentPods(
   return { kind: 'done', events };
 }
 
+/** The server takes labels with the status of a pod. Where somebody refuses that, neither keeps the other from being set. */
 async function setPodCondition(
-  { pod, condition }: Step<VmiStepArgs, 'setPodCondition'>,
+  { pod, condition, labels }: Step<VmiStepArgs, 'setPodCondition'>,
   context: ExecuteContext,
 ): Promise<Outcome> {
   const time = rfc3339(context.now);
-  const conditions = [{ ...condition, lastProbeTime: time, lastTransitionTime: time }];
-  return patchPod(pod, { metadata: { uid: pod.metadata.uid }, status: { conditions } }, context, 'status');
+  const status = { conditions: [{ ...condition, lastProbeTime: time, lastTransitionTime: time }] };
+  const { uid } = pod.metadata;
+  try {
+    return await patchPod(pod, { metadata: { uid, ...(labels && { labels }) }, status }, context, 'status');
+  } catch (error) {
+    if (context.signal.aborted || !labels || !isKubeError(error, 'INVALID', 'FORBIDDEN')) throw error;
+  }
+  const ends = await Promise.allSettled([
+    patchPod(pod, { metadata: { uid, labels } }, context),
+    patchPod(pod, { metadata: { uid }, status }, context, 'status'),
+  ]);
+  for (const end of ends) if (end.status === 'rejected') throw end.reason;
+  return done;
 }
 
 async function annotatePod(

@@ -4,4 +4,5 @@
  */
 export { VmiController } from './controller.ts';
 export { vmiRules } from './decide.ts';
+export { NewVmis } from './new-vmis.ts';
 export { podIndexes, podsByVmi, vmiIndexes, vmisByClaim } from './observe.ts';

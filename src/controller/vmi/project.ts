@@ -52,6 +52,7 @@ export function projectVmi(seen: VmiFacts, options: ProjectOptions): VirtualMach
   const time = rfc3339(seen.now);
   if (seen.tscFrequency !== undefined) status.topologyHints = { tscFrequency: seen.tscFrequency };
   const phase = nextPhase(seen);
+  copyActivePods(status, seen, phase);
   copyPodFacts(vmi, status, seen, time);
   if (phase === 'Scheduled' && seen.vmi.status?.phase === 'Scheduling' && seen.pod) {
     handOver(vmi, status, seen.pod);
@@ -159,14 +160,7 @@ function handOver(vmi: VirtualMachineInstance, status: VmiStatus, pod: Pod): voi
   status.conditions = withoutCondition(status.conditions ?? [], 'PodScheduled');
 }
 
-function copyPodFacts(
-  vmi: VirtualMachineInstance,
-  status: VmiStatus,
-  { pod, pods, config }: VmiFacts,
-  time: string,
-): void {
-  const active = Object.fromEntries(pods.map(({ metadata, spec }) => [metadata.uid ?? '', spec.nodeName ?? '']));
-  if (pods.length > 0 || status.activePods) status.activePods = active;
+function copyPodFacts(vmi: VirtualMachineInstance, status: VmiStatus, { pod, config }: VmiFacts, time: string): void {
   status.conditions = withCondition(status.conditions ?? [], readyCondition(vmi, pod), time);
   if (!pod) return;
   const image = podFacts.computeImage(pod);
@@ -178,6 +172,16 @@ function copyPodFacts(
   if (image && image !== config.launcherImage) all[outdatedImage] = '';
   else delete all[outdatedImage];
   if (Object.keys(all).length > 0 || vmi.metadata.labels) vmi.metadata.labels = all;
+}
+
+/** On which nodes they are matters to agents, which come when the VMI is handed over: until then it is no reason to write. */
+function copyActivePods(status: VmiStatus, { pods }: VmiFacts, phase: VmiPhase): void {
+  const { activePods: stored } = status;
+  if (pods.length === 0 && !stored) return;
+  const nodes = Object.fromEntries(pods.map(({ metadata, spec }) => [metadata.uid ?? '', spec.nodeName ?? '']));
+  const [uids, known] = [Object.keys(nodes), Object.keys(stored ?? {})];
+  const areRecorded = uids.length === known.length && uids.every((uid) => known.includes(uid));
+  if (phase !== 'Scheduling' || !areRecorded) status.activePods = nodes;
 }
 
 function copyInterfaces(vmi: VirtualMachineInstance, status: VmiStatus, { pod }: VmiFacts): void {

@@ -1,4 +1,4 @@
-import { findCondition, type VirtualMachineInstance } from '../../api/index.ts';
+import { findCondition, keyOf, type Pod, type VirtualMachineInstance } from '../../api/index.ts';
 import { errorMessage, type Logger } from '../../base/index.ts';
 import type { KubeClient } from '../../kube/index.ts';
 import {
@@ -9,6 +9,7 @@ import {
   type WriteReport,
   type Written,
 } from '../../reconcile/index.ts';
+import { podFacts } from '../pod/index.ts';
 import type { VmiDecision } from './decide.ts';
 import { failureReasons, staleCode } from './execute.ts';
 import type { PresentVmi, SyncFailure, VmiFacts, VmiObservation } from './observation.ts';
@@ -19,6 +20,7 @@ import { writeVmi } from './write.ts';
 export interface StatusDeps {
   readonly client: Pick<KubeClient, 'get' | 'update' | 'patch'>;
   readonly vmis: ReadYourWrites<VirtualMachineInstance>;
+  readonly ownPods: Pick<ReadYourWrites<Pod>, 'get'>;
   readonly log: Logger;
   readonly randomUuid: () => string;
   readonly cids: Pick<VsockCids, 'give'>;
@@ -38,10 +40,11 @@ export async function writeStatus(
   const failure = error
     ? { reason: failureReasons[error.code] ?? 'FailedSync', message: error.message }
     : refusal(decision);
+  const seen = error ? observation : withMadePod(observation, decision, deps);
   try {
     return await store(
-      observation,
-      projectVmi(observation, {
+      seen,
+      projectVmi(seen, {
         failure,
         randomUuid: deps.randomUuid,
         vsockCid: () => deps.cids.give(observation.vmi),
@@ -54,6 +57,18 @@ export async function writeStatus(
     if (signal.aborted) throw cause;
     return { kind: 'failed', error: cause };
   }
+}
+
+/** The launcher pod that this reconcile has made is recorded at once: until then nobody but this process knows that it is one. */
+function withMadePod(
+  observation: PresentVmi,
+  { steps }: VmiDecision,
+  { ownPods }: Pick<StatusDeps, 'ownPods'>,
+): PresentVmi {
+  const creation = steps.find((each) => each.step === 'createPod');
+  const pod = creation && ownPods.get(keyOf(creation.pod));
+  if (!pod || podFacts.isTemporary(pod)) return observation;
+  return { ...observation, pods: [...observation.pods, pod], pod };
 }
 
 function refusal({ problem, problemReason: reason = 'FailedCreate' }: VmiDecision): SyncFailure | undefined {

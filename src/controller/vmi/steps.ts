@@ -11,7 +11,8 @@ export interface VmiStepArgs {
   deletePods: { readonly pods: readonly Pod[] };
   /** Pods of which the VMI is no more, where no garbage collector comes by. */
   deleteOrphans: { readonly pods: readonly Pod[] };
-  setPodCondition: { readonly pod: Pod; readonly condition: ConditionState };
+  /** `labels`: what the pod is to carry, too; in the same request. */
+  setPodCondition: { readonly pod: Pod; readonly condition: ConditionState; readonly labels?: EntryChanges };
   createAttachmentPod: { readonly pod: Pod };
   deleteAttachmentPods: { readonly pods: readonly Pod[] };
   /** Null takes one away. */

@@ -1,6 +1,13 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { type KubeObject, type ResourceType, resources, type VirtualMachine } from '../../../src/api/index.ts';
+import {
+  finalizers,
+  type KubeObject,
+  type ResourceType,
+  resources,
+  type VirtualMachine,
+  type VirtualMachineInstance,
+} from '../../../src/api/index.ts';
 import { sleep } from '../../../src/base/index.ts';
 import {
   type KubeAccess,
@@ -69,6 +76,11 @@ after(async () => {
   client?.close();
 });
 
+const phasesPut = (name: string) =>
+  client
+    .of('PUT', new RegExp(`virtualmachineinstances/${name}$`))
+    .map(({ body }) => (body as VirtualMachineInstance).status?.phase);
+
 test('a start of a VM writes nothing twice, and tells nothing of the VM that its next write takes back', async () => {
   await cluster.client.create<VirtualMachine>(resources.virtualMachines, {
     ...{ apiVersion: 'kubevirt.io/v1', kind: 'VirtualMachine', metadata: { name: 'one', namespace: 'default' } },
@@ -86,16 +98,32 @@ test('a start of a VM writes nothing twice, and tells nothing of the VM that its
     .map(({ path, body }) => [path.split('/').at(-1), JSON.stringify(body)]);
   assert.deepEqual(
     patches.map(([last]) => last),
-    ['status', pod?.metadata.name],
-    `the gate, and the node's name: ${JSON.stringify(patches)}`,
+    ['status'],
+    `the gate and the node's name: ${JSON.stringify(patches)}`,
   );
+  assert.equal(pod?.metadata.labels?.['kubevirt.io/nodeName'], 'node1');
   const told = client.of('PUT', /virtualmachines\/one\/status$/).map(({ body }) => (body as VirtualMachine).status);
   assert.deepEqual(
     told.filter((status) => !status?.created),
     [],
   );
-  assert.equal(client.of('PUT', /virtualmachineinstances\/one$/).length, 3, 'Pending, Scheduling, Scheduled');
+  assert.deepEqual(phasesPut('one'), ['Pending', 'Scheduling', 'Scheduled'], 'nobody else admits VMIs here');
   assert.equal(client.of('PATCH', /virtualmachineinstances\/one$/).length, 1, 'it is ready');
+  await cluster.client.create<VirtualMachine>(resources.virtualMachines, {
+    ...{ apiVersion: 'kubevirt.io/v1', kind: 'VirtualMachine', metadata: { name: 'next', namespace: 'default' } },
+    spec: { runStrategy: 'Always', template: { spec: { domain: { memory: { guest: '64Mi' } } } } },
+  });
+  const type = resources.virtualMachines;
+  await cluster.until<VirtualMachine>(type, 'next', 'ready', ({ status }) => status?.ready === true);
+  assert.deepEqual(phasesPut('next'), ['Scheduling', 'Scheduled'], 'it is made Pending');
+  const statuses = client.of('PUT', /virtualmachines\/next\/status$/);
+  assert.ok(statuses.length <= 3, `it starts, it runs, and perhaps that it is not ready yet: ${statuses.length}`);
+  const vmi = await cluster.find<VirtualMachineInstance>(resources.virtualMachineInstances, 'next');
+  assert.deepEqual(
+    vmi?.status?.phaseTransitionTimestamps?.map(({ phase }) => phase),
+    ['Pending', 'Scheduling', 'Scheduled', 'Running'],
+  );
+  assert.deepEqual(vmi?.metadata.finalizers, [finalizers.vm, finalizers.vmi]);
   assert.deepEqual(node.problems, []);
 });
 

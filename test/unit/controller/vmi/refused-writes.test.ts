@@ -20,7 +20,9 @@ test('a pod whose condition an admission webhook refuses gets its labels all the
   pod.status = { ...pod.status, conditions: [] };
   const condition = `PATCH pods/${pod.metadata.name}/status`;
   const { writes } = await reconcileVmi({ ...state, refused: [condition] }, config);
-  assert.deepEqual(writesOf(writes).slice(0, 2), [condition, `PATCH pods/${pod.metadata.name}`]);
+  assert.deepEqual(writesOf(writes).slice(0, 3), [condition, `PATCH pods/${pod.metadata.name}`, condition]);
+  const [both, labels, only] = writes.map(({ body }) => Object.keys(body as object));
+  assert.deepEqual([both, labels, only], [['metadata', 'status'], ['metadata'], ['metadata', 'status']]);
 });
 
 test('a launcher pod of an earlier VMI that cannot be deleted keeps none from being made', async () => {

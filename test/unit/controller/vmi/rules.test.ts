@@ -98,10 +98,19 @@ const rows: readonly Row[] = [
   { rule: 'pod-lost', when: 'its guest ran', vmi: vmiIn('Running'), foreign: [another], plan: [] },
   {
     rule: 'pod-there',
-    when: 'the readiness gate was never written',
+    when: 'the readiness gate was never written, and the VMI is not handed over yet',
     vmi: vmiIn('Scheduling'),
     pods: [buildRunningPod()],
-    plan: ['setPodCondition uid-pod kubevirt.io/virtual-machine-unpaused=True/NotPaused'],
+    plan: [],
+  },
+  {
+    rule: 'pod-there',
+    when: 'the readiness gate was never written, and the VMI was handed over',
+    vmi: vmiIn('Scheduled', { labels: { 'kubevirt.io/nodeName': 'node1' } }),
+    pods: [buildRunningPod()],
+    plan: [
+      'setPodCondition uid-pod kubevirt.io/virtual-machine-unpaused=True/NotPaused with kubevirt.io/nodeName=node1',
+    ],
   },
   {
     rule: 'pod-there',
@@ -450,16 +459,25 @@ function planOf(
         return `${each.step} ${each.pods.map(({ metadata }) => metadata.uid)}`;
       case 'createAttachmentPod':
         return `createAttachmentPod ${each.pod.metadata.name}`;
-      case 'setPodCondition':
-        return `setPodCondition ${each.pod.metadata.uid} ${each.condition.type}=${each.condition.status}/${each.condition.reason}`;
+      case 'setPodCondition': {
+        const { type, status, reason } = each.condition;
+        const marks = each.labels ? ` with ${labelsOf(each.labels)}` : '';
+        return `setPodCondition ${each.pod.metadata.uid} ${type}=${status}/${reason}${marks}`;
+      }
       case 'annotatePod':
         return `annotatePod ${each.pod.metadata.uid} ${Object.keys(each.annotations)}`;
       case 'labelPod':
-        return `labelPod ${each.pod.metadata.uid} ${Object.entries(each.labels).map((label) => label.join('='))}`;
+        return `labelPod ${each.pod.metadata.uid} ${labelsOf(each.labels)}`;
     }
     return each satisfies never;
   });
   return { rule, plan };
+}
+
+function labelsOf(labels: object): string {
+  return Object.entries(labels)
+    .map((label) => label.join('='))
+    .join();
 }
 
 for (const row of rows) {
