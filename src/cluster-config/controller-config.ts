@@ -62,6 +62,8 @@ export interface ControllerConfig extends LiveUpdateSettings {
   readonly rateLimit: RateLimitSettings;
   /** Undefined: it is not said, `-v` counts. */
   readonly logVerbosity: number | undefined;
+  /** Which VMs have the blocks recorded that their guests change, where the gate IncrementalBackup is on. */
+  readonly changeTracking: { readonly isEnabled: boolean; readonly vms: LabelSelector | undefined };
   /** Fields that say something about VMs which nothing here does yet. */
   readonly unused: readonly string[];
   /** As given: of the server of health and metrics. */
@@ -89,7 +91,7 @@ export interface ControllerConfigBase {
   readonly architecture: string;
 }
 
-const notBuilt = ['changedBlockTrackingLabelSelectors'] as const;
+const notBuilt = ['changedBlockTrackingLabelSelectors.namespaceLabelSelector'] as const;
 
 /** Upstream's (pkg/virt-config/virt-config.go). */
 const defaultRateLimit: RateLimitSettings = { qps: 200, burst: 400 };
@@ -187,6 +189,10 @@ function toConfig(given: unknown, base: ControllerConfigBase, architecture: stri
     logVerbosity: at('developerConfiguration.logVerbosity.virtController') as number | undefined,
     tlsConfiguration: at('tlsConfiguration'),
     unused: notBuilt.filter((path) => (at(path) ?? undefined) !== undefined),
+    changeTracking: {
+      isEnabled: gates.IncrementalBackup,
+      vms: readLabelSelector(at('changedBlockTrackingLabelSelectors.virtualMachineLabelSelector') ?? undefined),
+    },
     declarativeHotplug: gates.DeclarativeHotplugVolumes && !gates.HotplugVolumes,
   };
 }

@@ -3,6 +3,7 @@ import {
   type PersistentVolumeClaim,
   resources,
   type StorageClass,
+  tracksChanges,
   type VirtualMachineInstance,
 } from '../../api/index.ts';
 import { getIfThere, type KubeClient } from '../../kube/index.ts';
@@ -30,7 +31,7 @@ export async function observeKeptState(
   vmi: VirtualMachineInstance,
   { client, claims, signal }: Deps,
 ): Promise<KeptState> {
-  if (!keepsState(vmi.spec.domain)) return { kind: 'none' };
+  if (!keepsState(vmi.spec.domain) && !tracksChanges(vmi)) return { kind: 'none' };
   const claim = stateClaimOf(vmi, claims);
   if (!claim) return { kind: 'missing' };
   const { name } = claim.metadata;

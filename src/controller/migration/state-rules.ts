@@ -1,4 +1,4 @@
-import { keepsState } from '../../api/index.ts';
+import { keepsState, tracksChanges } from '../../api/index.ts';
 import { isPending, ownState } from './facts.ts';
 import { does, type Facts, type MigrationRule } from './plan.ts';
 
@@ -18,7 +18,7 @@ export const stateClaimForTarget: MigrationRule = {
   when: (facts) =>
     isPending(facts) &&
     facts.target.kind === 'none' &&
-    keepsState(facts.vmi?.spec.domain) &&
+    (keepsState(facts.vmi?.spec.domain) || tracksChanges(facts.vmi ?? {})) &&
     facts.keptState.target === undefined,
   plan: () => does([{ step: 'createStateClaim' }]),
 };

@@ -1,4 +1,4 @@
-import { keepsEfi, keepsState, keepsTpm, type VirtualMachineInstance } from '../../api/index.ts';
+import { keepsEfi, keepsState, keepsTpm, tracksChanges, type VirtualMachineInstance } from '../../api/index.ts';
 import { PodRenderError } from './errors.ts';
 import { privateDir } from './standard-volumes.ts';
 import { addEmptyDir, type PodStorage } from './storage.ts';
@@ -11,7 +11,7 @@ const volume = 'vm-state';
  */
 export function addKeptState(storage: PodStorage, vmi: VirtualMachineInstance, claimName: string | undefined): void {
   const { domain } = vmi.spec;
-  if (!keepsState(domain)) return;
+  if (!keepsState(domain) && !tracksChanges(vmi)) return;
   if (claimName === undefined) {
     throw new PodRenderError('CLAIM_MISSING', 'the claim that is to keep the state of the VM does not exist yet');
   }
@@ -29,4 +29,5 @@ export function addKeptState(storage: PodStorage, vmi: VirtualMachineInstance, c
     add(isRoot ? '/var/lib/swtpm-localca' : `${privateDir}/var/lib/swtpm-localca`, 'swtpm-localca');
   }
   if (keepsEfi(domain)) add(isRoot ? '/var/lib/libvirt/qemu/nvram' : `${privateDir}/libvirt/qemu/nvram`, 'nvram');
+  if (tracksChanges(vmi)) add(isRoot ? '/var/lib/libvirt/qemu/cbt' : `${privateDir}/libvirt/qemu/cbt`, 'cbt');
 }

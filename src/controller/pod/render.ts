@@ -77,12 +77,12 @@ export function renderLauncherPod(
   };
 }
 
-/** Nothing here would track them. */
+/** It is said per VM: a disk alone would not be tracked. */
 function refuseTracked({ spec }: VirtualMachineInstance): void {
   const tracked = spec.domain.devices?.disks?.find(({ changedBlockTracking }) => changedBlockTracking);
   if (!tracked) return;
   const field = `spec.domain.devices.disks[${tracked.name}].changedBlockTracking`;
-  throw new PodRenderError('UNSUPPORTED', `${field}: this controller has changes of no disk tracked yet: remove it`);
+  throw new PodRenderError('UNSUPPORTED', `${field}: changedBlockTrackingLabelSelectors select whole VMs: remove it`);
 }
 
 function securityContext(nonRoot: boolean, { launcherPods, launcherGroup }: ControllerConfig) {

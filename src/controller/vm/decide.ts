@@ -10,6 +10,7 @@ import { matcherFields } from '../../instancetype/index.ts';
 import { type Decided, decideBy, longerPause, ruleTable, type Step } from '../../reconcile/index.ts';
 import { type Refusal, storedRevisionName, type UnkeptReference } from '../instancetypes/index.ts';
 import { unclearPauses } from '../reconciling.ts';
+import { trackingOfNew } from './change-tracking.ts';
 import type { TemplateFact } from './data-volume-facts.ts';
 import { type PluggedVolumes, pluggedVolumes } from './hotplug.ts';
 import { type PluggedInterfaces, pluggedInterfaces } from './interfaces.ts';
@@ -31,6 +32,8 @@ export interface VmStepArgs {
     readonly paused: boolean;
     readonly whole?: VirtualMachine;
     readonly names?: Readonly<Record<string, string>>;
+    /** What its VMI says of the recording of changed blocks. */
+    readonly tracking?: 'Initializing' | 'Disabled';
   };
   stopVmi: { readonly vmi: VirtualMachineInstance };
   plugVolumes: { readonly vmi: VirtualMachineInstance; readonly plugged: PluggedVolumes };
@@ -224,12 +227,13 @@ const presentRules = ruleTable<Facts, VmPlan>(
       name: 'start',
       why: 'The VM shall run and has no VMI, so one is created.',
       when: asksFor('start'),
-      plan: ({ run, vmi, referred }) => ({
+      plan: ({ run, vm, vmi, referred, changeTracking }) => ({
         steps: [
           {
             step: 'startVmi',
             paused: run.kind === 'start' && run.paused,
             ...(referred.kind === 'found' && { whole: referred.whole, names: referred.names }),
+            ...withTracking(trackingOfNew(vm, changeTracking)),
           },
         ],
         // That the VM has a VMI is written once it has one; of an earlier one the end is to be recorded before it goes.
@@ -415,4 +419,8 @@ function stopOf(vmi: VirtualMachineInstance | undefined): VmStep[] {
 function releaseOf(vmi: VirtualMachineInstance | undefined): Pick<VmPlan, 'releasesVmi'> {
   const isHeld = vmi !== undefined && isFinal(vmi) && vmi.metadata.finalizers?.includes(finalizers.vm) === true;
   return isHeld ? { releasesVmi: vmi } : {};
+}
+
+function withTracking(tracking: ReturnType<typeof trackingOfNew>): { readonly tracking?: 'Initializing' | 'Disabled' } {
+  return tracking ? { tracking } : {};
 }

@@ -107,13 +107,13 @@ async function changeVm(
 }
 
 async function startVmi(
-  { paused, whole, names }: Step<VmStepArgs, 'startVmi'>,
+  { paused, whole, names, tracking }: Step<VmStepArgs, 'startVmi'>,
   context: ExecuteContext,
 ): Promise<Outcome> {
   const { client, vmis, newVmis, key, vm, signal } = context;
   const { name } = vm.metadata;
   try {
-    const wanted = newVmis.prepare(makeVmi(whole ?? vm, paused, names));
+    const wanted = newVmis.prepare(makeVmi(whole ?? vm, paused, names, tracking));
     const [vmi] = await Promise.all([
       client.create(resources.virtualMachineInstances, wanted, { signal }),
       keepStartSpec(vm, client, signal),

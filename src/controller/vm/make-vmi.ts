@@ -10,6 +10,7 @@ export function makeVmi(
   vm: VirtualMachine,
   paused: boolean,
   names: Readonly<Record<string, string>> = {},
+  tracking?: string,
 ): VirtualMachineInstance {
   const { name, namespace, uid = '', generation = 1 } = vm.metadata;
   const { metadata = {}, spec } = structuredClone(vm.spec.template);
@@ -31,7 +32,10 @@ export function makeVmi(
       domain: { ...spec.domain, firmware: { ...firmware, uuid: firmware?.uuid ?? uuidV5(name, firmwareNamespace) } },
       ...(paused ? { startStrategy: 'Paused' } : {}),
     },
-    status: { virtualMachineRevisionName: revisionName(vm) },
+    status: {
+      virtualMachineRevisionName: revisionName(vm),
+      ...(tracking !== undefined && { changedBlockTracking: { state: tracking } }),
+    },
   };
 }
 

@@ -1,5 +1,5 @@
 import type { VirtualMachine, VirtualMachineInstance, VolumeSnapshotStatus } from '../../api/index.ts';
-import type { ReferencePolicy } from '../../cluster-config/index.ts';
+import type { ControllerConfig, ReferencePolicy } from '../../cluster-config/index.ts';
 import type { Observed } from '../../reconcile/index.ts';
 import type { Referred } from '../instancetypes/index.ts';
 import type { SyncedKeys } from '../synced-metadata.ts';
@@ -23,6 +23,8 @@ export interface VmFacts {
   readonly disks: DisksState;
   /** Which of its volumes a snapshot would have; undefined: that is not known yet. */
   readonly volumeStatuses: readonly VolumeSnapshotStatus[] | undefined;
+  /** Which VMs have changed blocks recorded. */
+  readonly changeTracking: ControllerConfig['changeTracking'];
   readonly now: Date;
 }
 

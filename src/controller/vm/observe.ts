@@ -28,6 +28,7 @@ export type VmConfig = Pick<
   | 'defaultInterfaceBinding'
   | 'referencePolicy'
   | 'synced'
+  | 'changeTracking'
 >;
 
 export interface ObserveDeps extends DataVolumeDeps {
@@ -87,6 +88,7 @@ async function observe(
     referred,
     referencePolicy,
     synced: config.synced,
+    changeTracking: config.changeTracking,
     dataVolumes,
     disks,
     volumeStatuses,

@@ -10,6 +10,7 @@ import {
   withoutCondition,
 } from '../../api/index.ts';
 import { rfc3339 } from '../../base/index.ts';
+import { trackingStatus } from './change-tracking.ts';
 import { stagedMessage } from './live-change.ts';
 import { projectDump } from './memory-dump.ts';
 import type { VmFacts, VmFailure, VmStatus } from './observation.ts';
@@ -37,6 +38,7 @@ export function projectVmStatus(seen: VmFacts, failure: VmFailure | undefined, r
   trimVolumeRequests(status, vm);
   setMemoryDump(status, seen);
   setVolumeStatuses(status, seen);
+  setTracking(status, seen);
   status.conditions = conditionsOf(seen, failure);
   status.printableStatus = printableStatus(seen, status);
   return status;
@@ -69,6 +71,12 @@ function setVolumeStatuses(status: VmStatus, { volumeStatuses }: VmFacts): void 
   if (!volumeStatuses) return;
   if (volumeStatuses.length > 0) status.volumeSnapshotStatuses = [...volumeStatuses];
   else delete status.volumeSnapshotStatuses;
+}
+
+function setTracking(status: VmStatus, { vm, vmi, changeTracking }: VmFacts): void {
+  const tracking = trackingStatus(vm, vmi && isFinal(vmi) ? undefined : vmi, changeTracking);
+  if (tracking) status.changedBlockTracking = tracking;
+  else delete status.changedBlockTracking;
 }
 
 function setStartFailure(status: VmStatus, { vm, vmi, now }: VmFacts, random: () => number): void {

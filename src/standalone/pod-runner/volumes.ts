@@ -254,8 +254,11 @@ const ownDirs = [
 /** Where exporter pods have their volumes, as upstream's controller says; in /dev their devices. */
 export const exportVolumes = 'export-volumes';
 
-/** Where libvirt and swtpm of a launcher that is root keep what a claim may keep; the pod has directories of its own there. */
-const stateDirs = ['/var/lib/libvirt/qemu/nvram', '/var/lib/libvirt/swtpm', '/var/lib/swtpm-localca'];
+/** Where a launcher that is root, its libvirt and swtpm keep what a claim may keep; the pod has directories of its own there. */
+const stateDirs = [
+  ...['/var/lib/libvirt/qemu/nvram', '/var/lib/libvirt/qemu/cbt'],
+  ...['/var/lib/libvirt/swtpm', '/var/lib/swtpm-localca'],
+];
 
 /** Mount points are made in the pod's private /run, at `stateDirs`, in its root directory, where attachment pods have their volumes, or in `exportVolumes`. */
 function podPath(mountPath: string): string {

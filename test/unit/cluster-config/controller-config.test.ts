@@ -30,9 +30,12 @@ test('the CR overrides defaults, per architecture first', () => {
 });
 
 test('fields that ask for something about VMs which nothing does yet are known by name', () => {
-  const changedBlockTrackingLabelSelectors = { virtualMachineLabelSelector: {} };
-  const { unused } = buildConfig({ changedBlockTrackingLabelSelectors, machineType: 'q35' });
-  assert.deepEqual(unused, ['changedBlockTrackingLabelSelectors']);
+  const changedBlockTrackingLabelSelectors = { virtualMachineLabelSelector: {}, namespaceLabelSelector: {} };
+  const { unused, changeTracking } = buildConfig({ changedBlockTrackingLabelSelectors, machineType: 'q35' });
+  assert.deepEqual(unused, ['changedBlockTrackingLabelSelectors.namespaceLabelSelector']);
+  assert.deepEqual([changeTracking.isEnabled, changeTracking.vms !== undefined], [false, true]);
+  const gates = { developerConfiguration: { featureGates: ['IncrementalBackup'] } };
+  assert.deepEqual(buildConfig(gates).changeTracking, { isEnabled: true, vms: undefined });
   assert.deepEqual(buildConfig({ changedBlockTrackingLabelSelectors: null }).unused, []);
 });
 

@@ -303,6 +303,15 @@ describe('volumes of a pod', { skip: needsRoot }, () => {
     assert.equal((await stat(source)).uid, 1234);
   });
 
+  test('records of changed blocks are mounted where the launcher looks for them, and nothing beside them', async () => {
+    await bind();
+    const target = '/var/lib/libvirt/qemu/cbt';
+    const [mount] = await prepare([claimed], [{ name: 'v', mountPath: target, subPath: 'cbt' }]);
+    assert.deepEqual([mount?.source, mount?.target, mount?.readOnly], [path.join(claimDir(), 'cbt'), target, false]);
+    const beside = { name: 'v', mountPath: '/var/lib/libvirt/qemu/other', subPath: 'cbt' };
+    await assert.rejects(prepare([claimed], [beside]), { code: 'UNSUPPORTED' });
+  });
+
   test('a link that a pod left in the place of a claim’s directory is not followed, nor is a path into one', async () => {
     await bind();
     const victim = path.join(dir, 'victim');

@@ -183,3 +183,14 @@ test('a VMI keeps nothing unless it says so, or when its TPM is turned off', asy
     assert.deepEqual(await observeKeptState(kept(domain), { ...api(), claims: [], signal }), { kind: 'none' });
   }
 });
+
+test('a VMI whose changed blocks are recorded has a claim for the records', async () => {
+  for (const [state, kind] of [
+    ['Initializing', 'missing'],
+    ['Enabled', 'missing'],
+    ['Disabled', 'none'],
+  ] as const) {
+    const vmi = buildVmi({ domain: { memory: { guest: '1Gi' } } }, { changedBlockTracking: { state } });
+    assert.equal((await observeKeptState(vmi, { ...api(), claims: [], signal })).kind, kind);
+  }
+});

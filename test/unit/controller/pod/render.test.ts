@@ -335,3 +335,26 @@ for (const [title, domain, runtimeUser, expected] of stateMounts) {
     );
   });
 }
+
+test('a VMI whose changed blocks are not recorded has nothing of it in its pod', () => {
+  const podOf = (status: Parameters<typeof buildVmi>[1]) =>
+    renderLauncherPod(buildVmi({}, status), buildConfig(), 'salt', new Map(), 'kept');
+  assert.deepEqual(podOf({ changedBlockTracking: { state: 'Disabled' } }), podOf({}));
+  assert.equal(JSON.stringify(podOf({})).includes('cbt'), false);
+  assert.equal(
+    podOf({}).spec.volumes?.some(({ name }) => name === 'vm-state'),
+    false,
+  );
+});
+
+test('records of changed blocks are on a directory of the claim', () => {
+  for (const [runtimeUser, place] of [
+    [107, '/var/run/kubevirt-private/libvirt/qemu/cbt'],
+    [0, '/var/lib/libvirt/qemu/cbt'],
+  ] as const) {
+    const vmi = buildVmi({}, { runtimeUser, changedBlockTracking: { state: 'Initializing' } });
+    const { containers } = renderLauncherPod(vmi, buildConfig(), 'salt', new Map(), 'kept').spec;
+    const mounts = containers[0]?.volumeMounts?.filter(({ subPath }) => subPath === 'cbt') ?? [];
+    assert.deepEqual(mounts, [{ name: 'vm-state', mountPath: place, subPath: 'cbt' }]);
+  }
+});

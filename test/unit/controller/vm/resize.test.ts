@@ -367,6 +367,7 @@ function restartRequired(
     isChanged,
     disks: 'ready' as const,
     volumeStatuses: undefined,
+    changeTracking: { isEnabled: false, vms: undefined },
     now: new Date(0),
   };
   const { conditions } = projectVmStatus(seen, undefined, () => 0);

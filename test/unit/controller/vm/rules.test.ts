@@ -334,11 +334,19 @@ function observationOf(seen: Partial<PresentVm>): PresentVm {
   const unless = { vm: always, vmi: undefined, adoptable: undefined, plugsVolumes: true, changes: [] };
   const unknown: Pick<
     PresentVm,
-    'isChanged' | 'referred' | 'referencePolicy' | 'dataVolumes' | 'disks' | 'synced' | 'volumeStatuses'
+    | 'isChanged'
+    | 'referred'
+    | 'referencePolicy'
+    | 'dataVolumes'
+    | 'disks'
+    | 'synced'
+    | 'volumeStatuses'
+    | 'changeTracking'
   > = {
     dataVolumes: [],
     disks: 'ready',
     volumeStatuses: [],
+    changeTracking: { isEnabled: false, vms: undefined },
     isChanged: undefined,
     referred: { kind: 'none' },
     referencePolicy: 'reference',

@@ -128,6 +128,7 @@ function statusOf(vm: VirtualMachine) {
     ...expected,
     disks: 'ready' as const,
     volumeStatuses: undefined,
+    changeTracking: { isEnabled: false, vms: undefined },
     now: new Date(0),
   };
   return projectVmStatus(seen, undefined, () => 0);

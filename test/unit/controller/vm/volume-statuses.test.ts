@@ -9,7 +9,14 @@ const older = { name: 'root', enabled: false, reason: 'PVC not found' };
 
 function stored(volumeStatuses: readonly VolumeSnapshotStatus[] | undefined) {
   const vm = buildVm({}, { volumeSnapshotStatuses: [older] });
-  const unless = { creationExpected: false, deletionExpected: false, changes: [], isChanged: undefined };
+  const changeTracking = { isEnabled: false, vms: undefined };
+  const unless = {
+    creationExpected: false,
+    deletionExpected: false,
+    changes: [],
+    isChanged: undefined,
+    changeTracking,
+  };
   const seen = { vm, vmi: undefined, ...unless, disks: 'ready' as const, volumeStatuses, now: new Date(0) };
   return projectVmStatus(seen, undefined, () => 0).volumeSnapshotStatuses;
 }
