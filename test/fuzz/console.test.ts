@@ -71,6 +71,8 @@ function passedBy(isViewer: boolean, pieces: readonly Buffer[]): Passed {
 
 fuzz('console: RFB of a client, wherever its bytes are cut', {
   input: fc.tuple(conversation, cuts, fc.boolean()),
+  // A megabyte of messages of four bytes, read three times: a second of a processor that does nothing else.
+  hangMs: 6_000,
   parse: ([all, places, isViewer]) => {
     const whole = passedBy(isViewer, [all]);
     const pieces = inPieces(all, places);
