@@ -54,7 +54,7 @@ interface BackupMetadata {
   /** JSON in a text. */
   readonly Volumes: string;
   readonly QuiesceStatus: string;
-  /** Its directory; the agent does not read it. */
+  /** Its directory, once it is made: before, what has its name is somebody's own. The agent does not read it. */
   readonly Directory: string;
 }
 
@@ -175,11 +175,11 @@ export class VmBackup {
     this.refuse(`backup ${order.name}`);
     // From here on a second order finds this one.
     this.#isAborting = false;
-    this.#tell({ ...begun(order), Directory: directories[2] });
+    this.#tell(begun(order));
     try {
       await this.#copy(order, directories);
     } catch (error) {
-      await this.#clear(directories[2]);
+      await this.#clear();
       this.#deps.metadata.updateMetadata({ Backup: present });
       throw error instanceof LibvirtError ? startFailure(error) : error;
     }
@@ -205,6 +205,7 @@ export class VmBackup {
     const checkpoint = nameWithTime(order);
     const plan: BackupPlan = { all, checkpoint, directory: directories[2], backupName: order.name, changes };
     this.#update({
+      Directory: directories[2],
       CheckpointName: checkpoint,
       Volumes: JSON.stringify(disks.map(({ name, target }) => ({ volumeName: name, diskTarget: target }))),
     });
@@ -293,15 +294,17 @@ export class VmBackup {
     this.#isEnding = true;
     try {
       const { log, metadata } = this.#deps;
-      const { Name, Directory, CheckpointName } = metadata.metadata.Backup ?? {};
+      const { Name, CheckpointName } = metadata.metadata.Backup ?? {};
       let reason = this.#isAborting ? 'it was aborted' : failureReason(message);
       if (!success) {
         const running = await this.#running().catch(() => undefined);
         // libvirt gives no reason then.
         if (!running && message === '') reason = stopped;
-        await this.#clear(String(Directory));
+        await this.#clear();
         if (running) await this.#forget(running, String(CheckpointName));
       }
+      // It did not even begin, and that is told to who ordered it.
+      if (!this.isUnderWay) return;
       log.info({ backup: Name, success, ...(!success && { reason, said: message }) }, 'backup has ended');
       this.#update({
         EndTimestamp: rfc3339(this.#deps.clock.now()),
@@ -331,7 +334,9 @@ export class VmBackup {
   }
 
   /** What is half a backup must not look like one. */
-  async #clear(directory: string): Promise<void> {
+  async #clear(): Promise<void> {
+    const directory = this.#deps.metadata.metadata.Backup?.Directory;
+    if (typeof directory !== 'string' || directory === '') return;
     try {
       await rm(directory, { recursive: true, force: true });
       await rmdir(path.dirname(directory));
@@ -358,7 +363,7 @@ export class VmBackup {
   }
 }
 
-function begun({ name, startTime, skipQuiesce }: Start): Omit<BackupMetadata, 'Directory'> {
+function begun({ name, startTime, skipQuiesce }: Start): BackupMetadata {
   return {
     Name: name,
     Mode: 'Push',
@@ -371,6 +376,7 @@ function begun({ name, startTime, skipQuiesce }: Start): Omit<BackupMetadata, 'D
     CheckpointName: '',
     Volumes: '',
     QuiesceStatus: '',
+    Directory: '',
   };
 }
 

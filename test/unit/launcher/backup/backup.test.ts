@@ -104,6 +104,20 @@ test('a backup that does not begin leaves nothing and can be asked for again', a
   assert.equal(told().Name, 'b');
 });
 
+test('a directory that was there before is nothing that a backup which does not begin takes away', async (t) => {
+  const { backup, hypervisor, domain, order, told, directory } = await guest(t);
+  mkdirSync(directory, { recursive: true });
+  writeFileSync(path.join(directory, 'b-data.qcow2'), 'whole');
+  await assert.rejects(order(), { code: 'SETUP_FAILED', message: /remove it, or give the backup another name/ });
+  assert.ok(existsSync(path.join(directory, 'b-data.qcow2')));
+  hypervisor.failures.set('xml', new LibvirtError('OPERATION_TIMEOUT', 'busy'));
+  const refused = assert.rejects(order());
+  backup.handle({ kind: 'lifecycle', domain, event: 5, detail: 0 });
+  await refused;
+  assert.ok(existsSync(path.join(directory, 'b-data.qcow2')));
+  assert.deepEqual(told(), {});
+});
+
 test('only disks that have the checkpoint are incremental; libvirt is told of it when it does not know it', async (t) => {
   const { hypervisor, order } = await guest(t);
   hypervisor.onMonitor = () => nodes(record, { name: 'cp' });
