@@ -6,7 +6,7 @@ export const claimsByVm = 'state-of-vm';
 /** Index of the informer of claims: key of the migration that the claim was made for. */
 export const claimsByMigration = 'state-of-migration';
 
-/** Index of the informer of claims: namespace and `stateVolumeName` of the VM whose state was there before a restore. */
+/** Index of the informer of claims: namespace and `formerStateMark` of the VM whose state was there before a restore. */
 export const claimsByFormerVm = 'former-state-of-vm';
 
 export const keptStateIndexes = {

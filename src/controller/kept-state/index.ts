@@ -13,4 +13,4 @@ export {
   stateClaimOf,
 } from './find.ts';
 export { type KeptState, observeKeptState } from './observe.ts';
-export { stateVolumeName } from './volume-name.ts';
+export { formerStateMark, stateVolumeName } from './volume-name.ts';

@@ -16,6 +16,11 @@ export function stateVolumeName(vm: string): string {
   return room < 0 ? `${base}-${hashOf(name)}` : `${base.slice(0, room)}-${hashOf(base)}-${vm}`;
 }
 
+/** What stands on a claim that had the VM's state before a restore: the same, but for what no label begins with; upstream's restore fails there. */
+export function formerStateMark(vm: string): string {
+  return stateVolumeName(vm).replace(/^-/, '');
+}
+
 /** FNV-1a of 32 bits. */
 function hashOf(text: string): string {
   let hash = 0x811c9dc5;

@@ -17,7 +17,7 @@ import {
 import { errorMessage, isRecord, memberAt } from '../../base/index.ts';
 import { createOrFind, getIfThere, isKubeError, type KubeClient, writeIfThere } from '../../kube/index.ts';
 import type { Executors, Outcome, ReadYourWrites, Step, StepContext } from '../../reconcile/index.ts';
-import { stateVolumeName } from '../kept-state/index.ts';
+import { formerStateMark } from '../kept-state/index.ts';
 import { controllerReference } from '../owned/index.ts';
 import { holdOf, markOf, setFinalizer, setMark } from '../snapshot-source/index.ts';
 import { makeClaim } from './claims.ts';
@@ -295,7 +295,7 @@ async function switchState(
   const { name } = restore.spec.target;
   if (await runs(target, context)) return running;
   if (!(await setLabels(claim, { [keptState.label]: name }, context))) return overtaken;
-  const obsolete = { [keptState.label]: null, [keptState.obsoleteLabel]: stateVolumeName(name) };
+  const obsolete = { [keptState.label]: null, [keptState.obsoleteLabel]: formerStateMark(name) };
   for (const each of former) await setLabels(each, obsolete, context);
   return done;
 }

@@ -22,7 +22,7 @@ import {
 import { type Clock, isRecord, listOf } from '../../base/index.ts';
 import type { ReadYourWrites } from '../../reconcile/index.ts';
 import { type DataVolumes, stateOf } from '../data-volumes/index.ts';
-import { type StateClaims, stateVolumeName } from '../kept-state/index.ts';
+import { formerStateMark, type StateClaims } from '../kept-state/index.ts';
 import { once } from '../reconciling.ts';
 import { keepsState, leftOutOf, markOf, stateBackupOf, vmiOf, volumesOf } from '../snapshot-source/index.ts';
 import { isHeldBy, isMadeBy, restoredName, targetOf } from './names.ts';
@@ -48,7 +48,7 @@ export interface ObserveDeps {
   readonly pods: { list(): readonly Pod[] };
   readonly claims: { get(key: Key): PersistentVolumeClaim | undefined };
   readonly stateClaims: StateClaims;
-  /** Claims with what the firmware of a VM kept before a restore, by `stateVolumeName` of the VM. */
+  /** Claims with what the firmware of a VM kept before a restore, by `formerStateMark` of the VM. */
   readonly formerStateClaims: StateClaims;
   readonly storageClasses: { get(key: Key): StorageClass | undefined };
   readonly dataVolumes: Pick<DataVolumes, 'lookUp'>;
@@ -268,7 +268,7 @@ function dataVolumeFacts(template: unknown, { metadata }: VirtualMachineRestore,
 }
 
 function formerStateOf({ metadata }: VirtualMachine, { formerStateClaims }: ObserveDeps): PersistentVolumeClaim[] {
-  const claims = formerStateClaims(`${metadata.namespace}/${stateVolumeName(metadata.name)}`);
+  const claims = formerStateClaims(`${metadata.namespace}/${formerStateMark(metadata.name)}`);
   return claims.filter((claim) => !claim.metadata.deletionTimestamp);
 }
 

@@ -84,7 +84,8 @@ const ownDevices = 'devices.kubevirt.io/';
 function missingDevice(pod: Pod, node: SchedulableNode): string | undefined {
   const asked = pod.spec.containers.flatMap(({ resources }) => {
     const { requests, limits } = (resources ?? {}) as { requests?: object; limits?: object };
-    return Object.keys({ ...requests, ...limits });
+    const all = Object.entries({ ...requests, ...limits } as Record<string, string>);
+    return all.flatMap(([name, amount]) => (parseQuantity(amount) === 0 ? [] : [name]));
   });
   const isExtended = (name: string) =>
     name.includes('/') && !name.startsWith(ownDevices) && !/(?:^|\.)kubernetes\.io\//.test(name);

@@ -86,6 +86,7 @@ const accepted: readonly (readonly [string, SchedulableNode, Partial<Pod['spec']
   ['the affinity fits', node('n', {}, { zone: 'a' }), affinity('In', ['a'])],
   ['the affinity asks for absence', node('n'), affinity('DoesNotExist')],
   ['it says nothing about its memory', node('n'), needs('900Gi')],
+  ['none of the device is asked for', node('n'), asks({ 'a.b/c': '0' })],
   ['it has the device', node('n', { status: { allocatable: { 'a.b/c': '2' } } }), asks({ 'a.b/c': '1' })],
   ['its agent makes the device', node('n'), asks({ 'devices.kubevirt.io/kvm': '1', cpu: '1' })],
 ];
