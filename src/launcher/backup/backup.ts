@@ -1,6 +1,6 @@
 import { lstat, mkdir, rm, rmdir } from 'node:fs/promises';
 import path from 'node:path';
-import { type Clock, errorCode, errorMessage, type Logger, rfc3339 } from '../../base/index.ts';
+import { type Clock, errorCode, errorMessage, type Logger, rfc3339, sleep } from '../../base/index.ts';
 import {
   type DomainRef,
   DomainState,
@@ -22,7 +22,7 @@ import {
   checkpointXml,
   redefinitionXml,
 } from './backup-xml.ts';
-import { usableBitmaps } from './bitmaps.ts';
+import { hasOpenBelow, usableBitmaps } from './bitmaps.ts';
 import {
   type BackupOrder,
   backupDirectories,
@@ -90,6 +90,10 @@ type Start = Extract<BackupOrder, { command: 'Start' }>;
 const { RUNNING, PAUSED } = DomainState;
 /** A guest whose thaw is lost thaws by itself. */
 const freezeLimitSeconds = 60;
+/** libvirt has it closed in the next moment, and makes who asks wait until then: half a minute is for a machine that stands still. */
+const closingPauseMs = 100;
+const closingLooks = 300;
+const unclosed = 'QEMU has not closed the files: make another backup';
 const stopped = 'the guest stopped before the backup was whole: make another one when it runs';
 const forceFull = 'ask for a full backup (spec.forceFullBackup: true)';
 
@@ -285,21 +289,27 @@ export class VmBackup {
       throw new LauncherError('BUSY', `backup ${order.name} cannot be aborted at this moment: try again`);
     }
     this.#isAborting = true;
-    await hypervisor.abortJob(domain);
+    try {
+      await hypervisor.abortJob(domain);
+    } catch (error) {
+      if (!isLibvirtError(error, 'OPERATION_INVALID')) throw error;
+      throw new LauncherError('INVALID_REQUEST', `backup ${order.name} has just ended: there is nothing to abort`);
+    }
   }
 
   /** Once for each backup: libvirt tells of its end, and of that of the guest. */
-  async #end(success: boolean, message: string): Promise<void> {
+  async #end(isDone: boolean, message: string): Promise<void> {
     if (this.#isEnding) return;
     this.#isEnding = true;
     try {
       const { log, metadata } = this.#deps;
+      const success = isDone && (await this.#isWhole());
       const { Name, CheckpointName } = metadata.metadata.Backup ?? {};
       let reason = this.#isAborting ? 'it was aborted' : failureReason(message);
       if (!success) {
         const running = await this.#running().catch(() => undefined);
         // libvirt gives no reason then.
-        if (!running && message === '') reason = stopped;
+        if (message === '') reason = running ? unclosed : stopped;
         await this.#clear();
         if (running) await this.#forget(running, String(CheckpointName));
       }
@@ -315,6 +325,21 @@ export class VmBackup {
     } finally {
       this.#isEnding = false;
     }
+  }
+
+  /** libvirt tells of the end before QEMU closes the files, and what QEMU knows of their insides is written only then. */
+  async #isWhole(): Promise<boolean> {
+    const { hypervisor, metadata, clock } = this.#deps;
+    const directory = String(metadata.metadata.Backup?.Directory);
+    for (let looks = 0; looks < closingLooks; looks++) {
+      const domain = await this.#running().catch(() => undefined);
+      // A QEMU that has ended meanwhile may not have come to it.
+      if (!domain) return false;
+      const isOpen = await hasOpenBelow(hypervisor, domain, directory).catch(() => true);
+      if (!isOpen) return true;
+      await sleep(closingPauseMs, undefined, clock);
+    }
+    return false;
   }
 
   async #running(): Promise<DomainRef | undefined> {

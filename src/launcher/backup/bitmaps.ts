@@ -14,7 +14,7 @@ export async function usableBitmaps(
   domain: DomainRef,
 ): Promise<ReadonlyMap<string, ReadonlySet<string>>> {
   const found = new Map<string, Set<string>>();
-  for (const node of listOf(memberAt(parsed(await hypervisor.qmp(domain, query)), 'return'))) {
+  for (const node of await blockNodes(hypervisor, domain)) {
     const file = memberAt(node, 'file');
     if (typeof file !== 'string') continue;
     for (const bitmap of listOf(memberAt(node, 'dirty-bitmaps'))) {
@@ -25,10 +25,24 @@ export async function usableBitmaps(
   return found;
 }
 
+/** QEMU has a file below `directory` open: not all that it knows of it need be written. */
+export async function hasOpenBelow(
+  hypervisor: Pick<Hypervisor, 'qmp'>,
+  domain: DomainRef,
+  directory: string,
+): Promise<boolean> {
+  const nodes = await blockNodes(hypervisor, domain);
+  return nodes.some((node) => String(memberAt(node, 'file')).startsWith(`${directory}/`));
+}
+
+async function blockNodes(hypervisor: Pick<Hypervisor, 'qmp'>, domain: DomainRef): Promise<readonly unknown[]> {
+  return listOf(memberAt(parsed(await hypervisor.qmp(domain, query)), 'return'));
+}
+
 function parsed(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (cause) {
-    throw new LauncherError('INVALID_REQUEST', 'QEMU answers with no JSON when it is asked for bitmaps', { cause });
+    throw new LauncherError('INVALID_REQUEST', 'QEMU answers with no JSON when it is asked for its disks', { cause });
   }
 }

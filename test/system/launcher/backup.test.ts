@@ -21,7 +21,8 @@ import { guestDir, guestVmi, launcherVmiUid } from '../../fixtures/launcher-vmi.
 import type { NotifyAgent } from '../../fixtures/notify-agent.ts';
 
 const mebibyte = 2 ** 20;
-const diskBytes = 192 * mebibyte;
+/** So many that a backup is under way for as long as a second order takes. */
+const diskBytes = 768 * mebibyte;
 const started = '2026-01-02T03:04:05Z';
 
 const vmi = guestVmi({

@@ -28,6 +28,7 @@ async function guest(t: TestContext, definition = xml) {
   const hypervisor = new MemoryHypervisor();
   const domain = await hypervisor.define(definition);
   await hypervisor.start(domain, { paused: false });
+  hypervisor.onMonitor = () => nodes('/y');
   hypervisor.calls.length = 0;
   const log = silentLogger;
   const metadata = new MetadataCache({ file: path.join(dir, 'state.json') }, { log });
@@ -80,6 +81,44 @@ test('a backup holds the tracked disks at an instant when the guest is frozen, a
   await settled();
   assert.deepEqual([told().Completed, told().Failed, told().BackupMsg], [true, false, '']);
   assert.ok(existsSync(directory));
+});
+
+test('a backup is told to be whole when QEMU has closed its files, not before', async (t) => {
+  const { hypervisor, deps, order, ended, told, settled, directory } = await guest(t);
+  await order();
+  let looks = 0;
+  hypervisor.onMonitor = () => nodes(looks++ < 2 ? `${directory}/b-data.qcow2` : record);
+  hypervisor.emit(ended(true));
+  for (const look of [1, 2]) {
+    await eventually(() => assert.equal(looks, look));
+    assert.equal(told().EndTimestamp, null);
+    await eventually(() => assert.equal(deps.clock.timers, 1));
+    deps.clock.advance(100);
+  }
+  await settled();
+  assert.deepEqual([looks, told().Failed], [3, false]);
+});
+
+test('a guest that is gone before QEMU has closed the files leaves no backup', async (t) => {
+  const { hypervisor, deps, domain, order, ended, told, settled, directory } = await guest(t);
+  await order();
+  hypervisor.onMonitor = () => nodes(`${directory}/b-data.qcow2`);
+  hypervisor.emit(ended(true));
+  await eventually(() => assert.equal(deps.clock.timers, 1));
+  await hypervisor.destroy(domain, { graceful: false });
+  deps.clock.advance(100);
+  await settled();
+  assert.equal(told().Failed, true);
+  assert.match(String(told().BackupMsg), /^the guest stopped before the backup was whole/);
+  assert.equal(existsSync(directory), false);
+});
+
+test('an abort that comes behind the end says so', async (t) => {
+  const { hypervisor, order } = await guest(t);
+  await order();
+  hypervisor.job = { type: 2, params: new Map([['operation', 9]]) };
+  hypervisor.failures.set('abortJob', new LibvirtError('OPERATION_INVALID', 'no job is active on the domain'));
+  await assert.rejects(order({ cmd: 'Abort' }), { code: 'INVALID_REQUEST', message: /has just ended/ });
 });
 
 test('what failed leaves neither files nor a checkpoint', async (t) => {
