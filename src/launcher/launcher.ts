@@ -74,12 +74,15 @@ export class Launcher {
   /** Until the VMI has ended and the agent knows. Throws `LauncherError` when it cannot be served. */
   async run(): Promise<void> {
     try {
-      const { parts, hooks } = await this.#serve();
+      const { parts, hooks, noteEnd } = await this.#serve();
       await this.#untilOver();
+      // Begun before the agent is told, so before anybody else has the disks; a file system that hangs keeps no end from being told.
+      const noted = this.#noteEnd(noteEnd);
       // The agent does not wait for a sidecar that hangs: the guest has ended.
       const told = this.#tellSidecars(hooks);
       await this.#report(parts);
       await told;
+      await noted;
       this.#leave();
     } finally {
       await this.#cleanUp();
@@ -90,6 +93,16 @@ export class Launcher {
   terminate(): void {
     this.#life.move(terminationRequested);
     this.#terminating.abort(new LauncherError('STOPPED', 'the pod is to end'));
+  }
+
+  async #noteEnd(note: Made['noteEnd']): Promise<void> {
+    if (this.#life.phase.kind !== 'reporting') return;
+    await note().catch((error: unknown) => {
+      this.#log.warn(
+        { err: errorMessage(error) },
+        'changed blocks are not known any more: the next backup is a full one',
+      );
+    });
   }
 
   /** All of them together have less than what a kubelet gives a pod beyond the VM's own grace period, else it would kill this program. */
@@ -110,7 +123,7 @@ export class Launcher {
     }
   }
 
-  async #serve(): Promise<Pick<Made, 'parts' | 'hooks'>> {
+  async #serve(): Promise<Omit<Made, 'server'>> {
     const { flags, environment } = this.#settings;
     const standalone = await readStandaloneVmi(environment.standaloneVmi);
     const identity = identityOf(flags, standalone?.metadata);
@@ -137,7 +150,7 @@ export class Launcher {
       connectLibvirt(daemon, libvirt, libvirtDeps),
       import('./make-parts.ts'),
     ]);
-    const { parts, server, hooks } = makeParts(
+    const { parts, server, hooks, noteEnd } = makeParts(
       { ...this.#settings, identity, paths, qemuUser, hypervisor, choice },
       {
         ...this.#deps,
@@ -154,7 +167,7 @@ export class Launcher {
     await this.#startServing(paths, server, parts);
     void this.#warmUp(hypervisor, choice);
     if (standalone) await parts.syncVmi(standalone, {});
-    return { parts, hooks };
+    return { parts, hooks, noteEnd };
   }
 
   /** A pod that is to end meanwhile does not wait for them. */

@@ -4,7 +4,7 @@ import { cpuSetOf, machineArchitecture } from '../host/index.ts';
 import { CommandServer } from './cmd-server/index.ts';
 import type { LibvirtHypervisor, PodPaths, QemuUser } from './daemon/index.ts';
 import { makePodDirectories } from './daemon/index.ts';
-import { findPluggedDisks, forgetChanges, trackedImage } from './disks/index.ts';
+import { findPluggedDisks, forgetChanges, noteGuestEnded, trackedImage } from './disks/index.ts';
 import type { VmiIdentity } from './domain/index.ts';
 import { HookSidecars } from './hooks/index.ts';
 import { LauncherParts, type PartsDeps } from './launcher-parts.ts';
@@ -30,6 +30,8 @@ export interface Made {
   readonly parts: LauncherParts;
   readonly server: CommandServer;
   readonly hooks: HookSidecars;
+  /** Keeps the records of changed blocks for the next guest. */
+  readonly noteEnd: () => Promise<void>;
 }
 
 type MakeDeps = Pick<PartsDeps, 'life' | 'signalProcess' | 'onTargetPodCleanup' | 'log' | 'clock'>;
@@ -84,5 +86,6 @@ export function makeParts(begun: Begun, deps: MakeDeps): Made {
   );
   const { initSocket, commandSocket } = paths;
   const server = new CommandServer({ initSocket, socket: commandSocket, checkTimeoutMs }, parts.service);
-  return { parts, server, hooks };
+  const noteEnd = () => noteGuestEnded(identity.uid, { paths: paths.disks });
+  return { parts, server, hooks, noteEnd };
 }

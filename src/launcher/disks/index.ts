@@ -6,4 +6,4 @@
 export type { CloudInitData, DiskEnv } from './env.ts';
 export { DiskError } from './errors.ts';
 export { findPluggedDisks, prepareDisks } from './prepare.ts';
-export { forgetChanges, trackedImage } from './tracking.ts';
+export { forgetChanges, noteGuestEnded, trackedImage } from './tracking.ts';

@@ -91,7 +91,8 @@ async function usedDisk(
   env: Pick<DiskEnv, 'paths' | 'owner' | 'signal'>,
 ): Promise<ResolvedDisk> {
   const image = await withBlockSize(disk, await withCacheMode(disk, found));
-  return tracksChanges(vmi) && isTrackedDisk(disk, volume) ? trackChanges(volume, image, env) : image;
+  if (!tracksChanges(vmi) || !isTrackedDisk(disk, volume)) return image;
+  return trackChanges(vmi.metadata.uid ?? '', volume, image, env);
 }
 
 function isReadOnly({ cdrom, disk, lun }: Disk, { persistentVolumeClaim }: Volume): boolean {

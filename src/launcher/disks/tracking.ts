@@ -1,19 +1,20 @@
-import { lstat, readFile, rm } from 'node:fs/promises';
+import { lstat, readdir, readFile, rm } from 'node:fs/promises';
 import path from 'node:path';
 import type { Volume } from '../../api/index.ts';
-import { isRecord, memberAt, textAt } from '../../base/index.ts';
+import { isRecord, listOf, memberAt, textAt } from '../../base/index.ts';
 import { replaceFile } from '../../host/index.ts';
 import type { ResolvedDisk } from '../domain/index.ts';
 import type { DiskEnv } from './env.ts';
 import { DiskError } from './errors.ts';
 import { chownToQemu, ensureCreated, handOver } from './image.ts';
 import { lstatIfThere } from './image-path.ts';
+import { keepsDataIn } from './record-header.ts';
 import { runTool } from './run.ts';
 
 type TrackingEnv = Pick<DiskEnv, 'paths' | 'owner' | 'signal'>;
 
 /** What a record of changed blocks is about. */
-interface Origin {
+interface Image {
   readonly claim: string;
   readonly path: string;
   readonly isBlock: boolean;
@@ -21,15 +22,38 @@ interface Origin {
   readonly inode: number;
 }
 
+/**
+ * What an image in a file was like when its guest had ended: whoever writes to it then changes that. The time of the last change of the
+ * inode would tell more, but a kubelet that gives claims to a group changes it at each start.
+ */
+interface Look {
+  readonly sizeBytes: string;
+  readonly changedNs: string;
+}
+
+interface Origin extends Image {
+  /** UID of the VMI whose guest has it, or had it last. */
+  readonly usedBy: string;
+  /** Absent while the guest runs, after a launcher that was killed, and for block devices, which do not tell who has written to them. */
+  readonly atEnd?: Look;
+}
+
 const toolTimeoutMs = 30_000;
+const recordSuffix = '.qcow2';
 
 /**
  * The disk with a record of its changed blocks above it: a qcow2 file whose data are in the raw image itself, so that the image stays what
  * it is for everybody else, and whose bitmaps outlive the guest (upstream: `createQCOW2OverlayFunc` of
- * pkg/virt-launcher/virtwrap/storage/cbt.go). A record of another image is made anew: what changed in this one is not known, and the next
- * backup has to be a full one. Throws `MISSING_SOURCE` when the pod has no place for records.
+ * pkg/virt-launcher/virtwrap/storage/cbt.go). A record is used again only when nobody else has written to the image since its guest ended;
+ * else it is made anew: what changed is not known, and the next backup has to be a full one. Throws `MISSING_SOURCE` when the pod has no
+ * place for records.
  */
-export async function trackChanges(volume: Volume, disk: ResolvedDisk, env: TrackingEnv): Promise<ResolvedDisk> {
+export async function trackChanges(
+  vmiUid: string,
+  volume: Volume,
+  disk: ResolvedDisk,
+  env: TrackingEnv,
+): Promise<ResolvedDisk> {
   const { trackingDir } = env.paths;
   if (!(await lstatIfThere(trackingDir))?.isDirectory()) {
     throw new DiskError(
@@ -38,9 +62,12 @@ export async function trackChanges(volume: Volume, disk: ResolvedDisk, env: Trac
     );
   }
   const record = recordFile(volume.name, env);
-  const origin = await originOf(volume, disk);
-  const sizeBytes = await virtualSize(disk.path, 'raw', env);
-  if (!(await isUsable(record, origin, sizeBytes, env))) await makeRecord(record, origin, sizeBytes, env);
+  const image = await imageOf(volume, disk);
+  const { sizeBytes } = await imageInfo(disk.path, 'raw', env);
+  const before = await usableOrigin(record, { vmiUid, image, sizeBytes }, env);
+  if (!before) await makeRecord(record, image.path, sizeBytes, env);
+  // It comes last, so that a record without one is never used.
+  if (before?.usedBy !== vmiUid) await writeOrigin(record, { ...image, usedBy: vmiUid });
   // libvirt before 10.10 does not know of the image, and gives only the record to QEMU's user.
   if (!disk.keepsOwner) await chownToQemu(disk.path, env);
   const { keepsOwner, ...rest } = disk;
@@ -56,6 +83,21 @@ export async function trackedImage(
   return readOrigin(recordFile(volumeName, env));
 }
 
+/**
+ * The guest of this VMI has ended here: writes down what its images are like. One that has moved away writes to them elsewhere, and what is
+ * said here then fits no more until that has ended, too.
+ */
+export async function noteGuestEnded(vmiUid: string, { paths }: Pick<DiskEnv, 'paths'>): Promise<void> {
+  const names = await readdir(paths.trackingDir).catch(() => []);
+  for (const name of names.filter((each) => each.endsWith(recordSuffix))) {
+    const record = path.join(paths.trackingDir, name);
+    const origin = await readOrigin(record);
+    if (origin?.usedBy !== vmiUid || origin.isBlock) continue;
+    const atEnd = await lookAt(origin.path);
+    await writeOrigin(record, { ...origin, atEnd });
+  }
+}
+
 /** Of a volume that was unplugged. */
 export async function forgetChanges(volumeName: string, env: Pick<DiskEnv, 'paths'>): Promise<void> {
   const record = recordFile(volumeName, env);
@@ -64,17 +106,22 @@ export async function forgetChanges(volumeName: string, env: Pick<DiskEnv, 'path
 }
 
 function recordFile(volumeName: string, { paths }: Pick<DiskEnv, 'paths'>): string {
-  return path.join(paths.trackingDir, `${volumeName}.qcow2`);
+  return path.join(paths.trackingDir, `${volumeName}${recordSuffix}`);
 }
 
 function originFile(record: string): string {
   return `${record}.origin`;
 }
 
-async function originOf({ persistentVolumeClaim, dataVolume }: Volume, disk: ResolvedDisk): Promise<Origin> {
+async function imageOf({ persistentVolumeClaim, dataVolume }: Volume, disk: ResolvedDisk): Promise<Image> {
   const { path: image, isBlock } = disk;
   const inode = isBlock ? 0 : (await lstat(image)).ino;
   return { claim: persistentVolumeClaim?.claimName ?? dataVolume?.name ?? '', path: image, isBlock, inode };
+}
+
+async function lookAt(image: string): Promise<Look> {
+  const { size, mtimeNs } = await lstat(image, { bigint: true });
+  return { sizeBytes: String(size), changedNs: String(mtimeNs) };
 }
 
 async function readOrigin(record: string): Promise<Origin | undefined> {
@@ -87,21 +134,47 @@ async function readOrigin(record: string): Promise<Origin | undefined> {
   }
 }
 
-/** One that is too small for a grown image grows; its bitmaps stay. */
-async function isUsable(record: string, origin: Origin, sizeBytes: number, env: TrackingEnv): Promise<boolean> {
-  if (!(await lstatIfThere(record))?.isFile()) return false;
-  if (JSON.stringify(await readOrigin(record)) !== JSON.stringify(origin)) return false;
-  const recorded = await virtualSize(record, 'qcow2', env).catch(() => undefined);
-  if (recorded === undefined || recorded > sizeBytes) return false;
-  if (recorded < sizeBytes) await runTool('qemu-img', ['resize', '-q', record, String(sizeBytes)], toolOptions(env));
-  return true;
+function writeOrigin(record: string, origin: Origin): Promise<void> {
+  return replaceFile(originFile(record), JSON.stringify(origin), 0o600);
 }
 
-/**
- * Made above an empty file, then told of the image: creating one above the image itself would empty that. The origin comes last, so that
- * a record without one is never used.
- */
-async function makeRecord(record: string, origin: Origin, sizeBytes: number, env: TrackingEnv): Promise<void> {
+interface Wanted {
+  readonly vmiUid: string;
+  readonly image: Image;
+  readonly sizeBytes: number;
+}
+
+/** Of a record that has all that changed in the image. Whatever is in doubt is not used. */
+async function usableOrigin(
+  record: string,
+  { vmiUid, image, sizeBytes }: Wanted,
+  env: TrackingEnv,
+): Promise<Origin | undefined> {
+  if (!(await lstatIfThere(record))?.isFile()) return undefined;
+  const origin = await readOrigin(record);
+  if (!origin || !isAbout(origin, image)) return undefined;
+  // Before any tool opens it: who has the claim could have it name another file, or a server.
+  if (!(await keepsDataIn(record, image.path))) return undefined;
+  const recorded = await imageInfo(record, 'qcow2', env).catch(() => undefined);
+  if (!recorded) return undefined;
+  // This VMI's own guest has it open when it is on its way to here, and the size may be about to change.
+  if (vmiUid !== '' && origin.usedBy === vmiUid) return recorded.sizeBytes > sizeBytes ? undefined : origin;
+  const isUntouched = !image.isBlock && isSameLook(origin.atEnd, await lookAt(image.path));
+  return isUntouched && recorded.isWhole && recorded.sizeBytes === sizeBytes ? origin : undefined;
+}
+
+function isAbout(origin: Origin, { claim, path: image, isBlock, inode }: Image): boolean {
+  return (
+    origin.claim === claim && origin.path === image && origin.isBlock === isBlock && (isBlock || origin.inode === inode)
+  );
+}
+
+function isSameLook(before: Look | undefined, now: Look): boolean {
+  return before?.sizeBytes === now.sizeBytes && before.changedNs === now.changedNs;
+}
+
+/** Made above an empty file, then told of the image: creating one above the image itself would empty that. */
+async function makeRecord(record: string, image: string, sizeBytes: number, env: TrackingEnv): Promise<void> {
   await rm(originFile(record), { force: true });
   await rm(record, { force: true });
   const empty = `${record}.empty`;
@@ -119,22 +192,30 @@ async function makeRecord(record: string, origin: Origin, sizeBytes: number, env
         String(sizeBytes),
       ];
       await runTool('qemu-img', create, toolOptions(env));
-      await runTool('qemu-img', ['amend', '-q', '-f', 'qcow2', '-o', option(origin.path), part], toolOptions(env));
+      await runTool('qemu-img', ['amend', '-q', '-f', 'qcow2', '-o', option(image), part], toolOptions(env));
       await handOver(part, { ...env, imageVolume: false }, 0o640);
     });
   } finally {
     await rm(empty, { force: true });
   }
-  await replaceFile(originFile(record), JSON.stringify(origin), 0o600);
+}
+
+interface ImageInfo {
+  readonly sizeBytes: number;
+  /** No bitmap is left from a QEMU that was killed. */
+  readonly isWhole: boolean;
 }
 
 /** `--force-share`: a guest that arrives here may still run elsewhere. */
-async function virtualSize(file: string, format: 'raw' | 'qcow2', env: TrackingEnv): Promise<number> {
+async function imageInfo(file: string, format: 'raw' | 'qcow2', env: TrackingEnv): Promise<ImageInfo> {
   const args = ['info', '-f', format, '--force-share', '--output=json', file];
   const info: unknown = JSON.parse(await runTool('qemu-img', args, toolOptions(env)));
-  const size = memberAt(info, 'virtual-size');
-  if (typeof size === 'number') return size;
-  throw new DiskError('TOOL_FAILED', `qemu-img info does not tell the size of ${file}`);
+  const sizeBytes = memberAt(info, 'virtual-size');
+  if (typeof sizeBytes !== 'number') {
+    throw new DiskError('TOOL_FAILED', `qemu-img info does not tell the size of ${file}`);
+  }
+  const bitmaps = listOf(memberAt(info, 'format-specific', 'data', 'bitmaps'));
+  return { sizeBytes, isWhole: !bitmaps.some((bitmap) => listOf(memberAt(bitmap, 'flags')).includes('in-use')) };
 }
 
 function toolOptions({ signal }: TrackingEnv) {

@@ -2,13 +2,17 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import {
   chownSync,
+  closeSync,
   copyFileSync,
   existsSync,
+  lstatSync,
   mkdirSync,
+  openSync,
   readdirSync,
   readFileSync,
   truncateSync,
   writeFileSync,
+  writeSync,
 } from 'node:fs';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
@@ -102,6 +106,15 @@ describe('backups of a running guest', () => {
   const write = (text: string, mib: number) =>
     now.shell.run(`printf %s ${text} | dd of=/dev/vda bs=1M seek=${mib} conv=notrunc 2>/dev/null; sync`);
 
+  /** With the end of its guest written down. */
+  async function endPod(pod: LauncherSandbox): Promise<void> {
+    await eventually(() => assert.deepEqual(pod.pids('qemu-system'), []), 20_000);
+    await eventually(() => {
+      const origin = JSON.parse(readFileSync(path.join(trackingOf(pod), 'data.qcow2.origin'), 'utf8'));
+      assert.equal(origin.atEnd?.sizeBytes, String(diskBytes));
+    }, 5000);
+  }
+
   async function startPod(from?: LauncherSandbox): Promise<Pod> {
     const pod = await bench.startPod({ nonRoot: true, kernelBootDir: guestDir });
     const agent = await bench.startAgent(pod);
@@ -117,8 +130,10 @@ describe('backups of a running guest', () => {
         give(path.join(trackingOf(pod), name));
       }
       const origin = path.join(trackingOf(pod), 'data.qcow2.origin');
-      const { ino } = JSON.parse(execFileSync('stat', ['-c', '{"ino":%i}', imageOf(pod)], { encoding: 'utf8' }));
-      writeFileSync(origin, JSON.stringify({ ...JSON.parse(readFileSync(origin, 'utf8')), inode: ino }));
+      const { ino } = lstatSync(imageOf(pod));
+      // The next guest is that of another VMI.
+      const earlier = { ...JSON.parse(readFileSync(origin, 'utf8')), inode: ino, usedBy: 'earlier' };
+      writeFileSync(origin, JSON.stringify(earlier));
       give(origin);
     } else {
       writeFileSync(imageOf(pod), '');
@@ -266,7 +281,7 @@ describe('backups of a running guest', () => {
 
   test('after a new start in another pod the next backup begins at the last checkpoint', async () => {
     const old = now.pod;
-    await eventually(() => assert.deepEqual(old.pids('qemu-system'), []), 20_000);
+    await endPod(old);
     now = await startPod(old);
     await write('again', 9);
     const answer = await redefine(checkpoint);
@@ -278,5 +293,24 @@ describe('backups of a running guest', () => {
     const changed = map.filter(({ data }: { data: boolean }) => data).map(({ start }: { start: number }) => start);
     assert.deepEqual(changed, [9 * mebibyte]);
     assert.equal(bytesAt(fileOf('after'), 'qcow2', 9), 'again');
+  });
+
+  test('after a write to the image of a stopped guest no checkpoint is trusted, and a full backup is asked for', async () => {
+    const old = now.pod;
+    now.shell.close();
+    await now.cmd.call(now.cmd.client.killVirtualMachine, vmiRequest(vmi));
+    await endPod(old);
+    const image = openSync(imageOf(old), 'r+');
+    writeSync(image, 'beside', 13 * mebibyte);
+    closeSync(image);
+    now = await startPod(old);
+    const answer = await redefine(checkpoint);
+    assert.deepEqual([answer.response?.success, answer.checkpointInvalid], [false, true]);
+    const { success, message } = await order({ backupName: 'lost', incremental: checkpoint, skipQuiesce: true });
+    assert.equal(success, false);
+    assert.match(message, /what changed since is not known: ask for a full backup/);
+    assert.deepEqual(await order({ backupName: 'whole', skipQuiesce: true }), ok);
+    assert.equal((await ended('whole')).Failed, false);
+    assert.equal(bytesAt(fileOf('whole'), 'qcow2', 13), 'besid');
   });
 });

@@ -1,19 +1,22 @@
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import {
+  chmodSync,
   existsSync,
+  lstatSync,
   mkdirSync,
   mkdtempSync,
   readFileSync,
   renameSync,
   rmSync,
   truncateSync,
+  utimesSync,
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { forgetChanges, trackChanges, trackedImage } from '../../../../src/launcher/disks/tracking.ts';
+import { forgetChanges, noteGuestEnded, trackChanges, trackedImage } from '../../../../src/launcher/disks/tracking.ts';
 import { launcherPaths } from '../../../../src/launcher/domain/index.ts';
 
 const mebibyte = 2 ** 20;
@@ -29,13 +32,16 @@ function place(t: TestContext) {
   writeFileSync(image, 'guest');
   truncateSync(image, mebibyte);
   const record = path.join(paths.trackingDir, 'data.qcow2');
-  const track = (claim = 'c') => trackChanges(volume(claim), { path: image, format: 'raw', isBlock: false }, { paths });
+  const track = (vmi = 'vmi-1', claim = 'c') =>
+    trackChanges(vmi, volume(claim), { path: image, format: 'raw', isBlock: false }, { paths });
+  const end = (vmi = 'vmi-1') => noteGuestEnded(vmi, { paths });
+  const mark = () => execFileSync('qemu-img', ['bitmap', '--add', record, 'cp']);
   const bitmaps = () => {
     const info = JSON.parse(execFileSync('qemu-img', ['info', '--output=json', record], { encoding: 'utf8' }));
     const found = info['format-specific'].data.bitmaps ?? [];
     return [info['virtual-size'], found.map(({ name }: { name: string }) => name)];
   };
-  return { paths, image, record, track, bitmaps };
+  return { root, paths, image, record, track, end, mark, bitmaps };
 }
 
 test('the image keeps what it has and becomes the data of its record', async (t) => {
@@ -50,15 +56,90 @@ test('the image keeps what it has and becomes the data of its record', async (t)
   assert.deepEqual((await trackedImage('data', { paths }))?.path, image);
 });
 
-test('a second start keeps the bitmaps, also of an image that has grown', async (t) => {
-  const { image, record, track, bitmaps } = place(t);
-  await track();
-  execFileSync('qemu-img', ['bitmap', '--add', record, 'cp']);
-  await track();
+test('the next guest goes on with the record of an image that nobody has touched since the last one ended', async (t) => {
+  const { image, track, end, mark, bitmaps } = place(t);
+  await track('vmi-1');
+  mark();
+  writeFileSync(image, 'by the guest', { flag: 'r+' });
+  await end('vmi-1');
+  // What a kubelet does at each start.
+  chmodSync(image, 0o660);
+  await track('vmi-2');
   assert.deepEqual(bitmaps(), [mebibyte, ['cp']]);
-  truncateSync(image, 2 * mebibyte);
-  await track();
-  assert.deepEqual(bitmaps(), [2 * mebibyte, ['cp']]);
+  await end('vmi-2');
+  await track('vmi-3');
+  assert.deepEqual(bitmaps(), [mebibyte, ['cp']]);
+});
+
+test('what was written to the image beside a guest is not trusted to its record', async (t) => {
+  const { image, track, end, mark, bitmaps } = place(t);
+  const writes: Readonly<Record<string, () => void>> = {
+    'in it': () => writeFileSync(image, 'restored', { flag: 'r+' }),
+    'of an older copy with its times': () => utimesSync(image, 1, 1),
+    'of its size': () => truncateSync(image, 2 * mebibyte),
+  };
+  for (const [what, write] of Object.entries(writes)) {
+    await track('before');
+    mark();
+    await end('before');
+    write();
+    await track('after');
+    assert.deepEqual(bitmaps()[1], [], what);
+  }
+});
+
+test('a launcher or QEMU that was killed leaves a record that no other guest uses', async (t) => {
+  const { record, track, end, mark, bitmaps } = place(t);
+  await track('vmi-1');
+  mark();
+  await track('vmi-2');
+  assert.deepEqual(bitmaps()[1], [], 'no end was seen');
+  mark();
+  await end('vmi-1');
+  await track('vmi-3');
+  assert.deepEqual(bitmaps()[1], [], 'an end of another guest');
+  mark();
+  const { signal } = spawnSync('qemu-io', ['-f', 'qcow2', '-c', 'write 0 512', '-c', 'sigraise 9', record]);
+  assert.equal(signal, 'SIGKILL');
+  await end('vmi-3');
+  await track('vmi-4');
+  assert.deepEqual(bitmaps()[1], [], 'what QEMU knew is lost');
+});
+
+test('a guest on its way to here keeps its record, which it has open elsewhere', async (t) => {
+  const { image, record, track, mark, bitmaps } = place(t);
+  await track('vmi-1');
+  mark();
+  const { ino } = lstatSync(record);
+  writeFileSync(image, 'meanwhile', { flag: 'r+' });
+  await track('vmi-1');
+  assert.deepEqual([bitmaps(), lstatSync(record).ino], [[mebibyte, ['cp']], ino]);
+});
+
+test('a record that names another file, or has one below it, is made anew and nothing of it opened', async (t) => {
+  const { root, image, record, track, mark, bitmaps } = place(t);
+  const secret = path.join(root, 'secret');
+  writeFileSync(secret, 'secret');
+  truncateSync(secret, mebibyte);
+  const changes: readonly (readonly string[])[] = [
+    ['amend', '-f', 'qcow2', '-o', `data_file=${secret}`, record],
+    ['amend', '-f', 'qcow2', '-o', 'data_file_raw=off', record],
+    ['create', '-q', '-f', 'qcow2', record, '1M'],
+    ['create', '-q', '-f', 'qcow2', '-F', 'raw', '-b', secret, record],
+  ];
+  for (const change of changes) {
+    await track();
+    mark();
+    execFileSync('qemu-img', change);
+    await track();
+    const info = JSON.parse(execFileSync('qemu-img', ['info', '--output=json', record], { encoding: 'utf8' }));
+    const { 'data-file': file, 'data-file-raw': isRaw } = info['format-specific'].data;
+    assert.deepEqual(
+      [file, isRaw, info['backing-filename'], bitmaps()[1]],
+      [image, true, undefined, []],
+      change.join(' '),
+    );
+  }
 });
 
 test('another image, another claim, a smaller image or half a record: what changed is not known', async (t) => {
@@ -68,7 +149,7 @@ test('another image, another claim, a smaller image or half a record: what chang
     execFileSync('qemu-img', ['bitmap', '--add', record, 'cp']);
   };
   await marked();
-  await track('other');
+  await track('vmi-1', 'other');
   assert.deepEqual(bitmaps(), [mebibyte, []]);
   await marked();
   writeFileSync(`${image}.new`, 'other');
@@ -83,6 +164,17 @@ test('another image, another claim, a smaller image or half a record: what chang
   writeFileSync(record, 'rubbish');
   await track();
   assert.deepEqual(bitmaps(), [mebibyte / 2, []]);
+});
+
+test('a file of the host stays whose it is', { skip: process.getuid?.() === 0 ? false : 'needs root' }, async (t) => {
+  const { paths, image } = place(t);
+  const owner = { uid: 107, gid: 107 };
+  const data = { name: 'data', hostDisk: { path: image, type: 'Disk' as const } };
+  const found = { path: image, format: 'raw' as const, isBlock: false };
+  await trackChanges('vmi-1', data, { ...found, keepsOwner: true }, { paths, owner });
+  assert.equal(lstatSync(image).uid, 0);
+  await trackChanges('vmi-1', volume('c'), found, { paths, owner });
+  assert.equal(lstatSync(image).uid, 107);
 });
 
 test('a pod without a place for records says so, and an unplugged volume leaves none', async (t) => {
