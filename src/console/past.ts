@@ -1,3 +1,5 @@
+import { occurrences } from './occurrences.ts';
+
 /** What a guest wrote to its console before this broadcast was connected to it, from a log of it. */
 export interface ConsolePast {
   /** Name of the log as a line: offsets of its bytes mean the same to every later broadcast. 1 to 64 letters, digits, `.`, `_`, `-`. */
@@ -52,19 +54,12 @@ export function meetingOffset(log: ConsolePast, { bytes: heard, logged }: Heard,
   const start = log.end - log.bytes.length;
   const compared = heard.subarray(0, comparedBytes);
   const lowest = Math.max(floor, start) - start;
-  // All of it is in the log.
-  const whole = log.bytes.length - heard.length;
-  const found = whole < lowest ? -1 : log.bytes.lastIndexOf(compared, whole);
-  if (found >= lowest) {
-    const isOnly = found === lowest || log.bytes.lastIndexOf(compared, found - 1) < lowest;
-    return { offset: start + found, isOnly };
-  }
-  // Its end is not yet.
-  for (let at = Math.max(lowest, whole + 1); at <= log.bytes.length - logged; at++) {
-    const known = log.bytes.subarray(at, at + compared.length);
-    if (known.equals(compared.subarray(0, known.length))) return { offset: start + at, isOnly: true };
-  }
-  return floor >= log.end ? { offset: log.end, isOnly: true } : undefined;
+  const places = occurrences(compared, log.bytes, lowest);
+  const whole = places.filter((at) => at <= log.bytes.length - heard.length);
+  // All of it is in the log, or its end is not yet.
+  const found = whole.at(-1) ?? places.find((at) => at <= log.bytes.length - logged);
+  if (found !== undefined) return { offset: start + found, isOnly: whole.length <= 1 };
+  return logged === 0 || floor >= log.end ? { offset: log.end, isOnly: true } : undefined;
 }
 
 export interface Continuation {

@@ -8,6 +8,8 @@ import { parseGoBool, streamWish } from '../../src/agent/serve/rest/streams.ts';
 import { systemClock } from '../../src/base/index.ts';
 import { chooseProtocol, upgradeProblem } from '../../src/console/handshake.ts';
 import { parseCommand } from '../../src/console/notices.ts';
+import { occurrences } from '../../src/console/occurrences.ts';
+import { meetingOffset } from '../../src/console/past.ts';
 import { RfbClientStream } from '../../src/console/rfb-client-stream.ts';
 import { Scrollback } from '../../src/console/scrollback.ts';
 import { PageAccess } from '../../src/web/access.ts';
@@ -109,6 +111,36 @@ fuzz('console: what is remembered of a guest', {
     return 'accepted';
   },
   refusesNothing: true,
+});
+
+/** As a guest writes that means harm: of few different bytes, so that each place looks nearly like the next. */
+const alike = (maxLength: number) =>
+  fc.array(fc.constantFrom(97, 97, 97, 98), { minLength: 1, maxLength }).map((all) => Buffer.from(all));
+/** A log of one byte, and half as much that was heard, the same but for one byte, if any. */
+const nearlyAlike = (size: number, otherAt?: number) => {
+  const heard = Buffer.alloc(size / 3, 'a');
+  if (otherAt !== undefined) heard.write('b', Math.floor(heard.length * otherAt));
+  return together(Buffer.alloc(size - heard.length, 'a'), heard, 0, 0);
+};
+
+fuzz('console: where a log meets what was heard', {
+  input: fc.tuple(alike(60), alike(12), fc.nat(), fc.nat(80)),
+  parse: ([log, heard, some, floor]) => {
+    const places = occurrences(heard, log, floor);
+    const logged = 1 + (some % heard.length);
+    const meeting = meetingOffset({ line: 'a', end: log.length, bytes: log }, { bytes: heard, logged }, floor);
+    for (const at of [places.at(0), places.at(-1), meeting?.offset].filter((found) => found !== undefined)) {
+      // A meeting is judged by so many bytes.
+      const known = log.subarray(at, at + Math.min(heard.length, 4_096));
+      assert.ok(known.equals(heard.subarray(0, known.length)));
+    }
+    return meeting ? 'accepted' : 'refused';
+  },
+  growing: {
+    'the same at each place': (size) => nearlyAlike(size),
+    'a byte that differs': (size) => nearlyAlike(size, 0.5),
+    'a late byte that differs': (size) => nearlyAlike(size, 0.9),
+  },
 });
 
 fuzz('console: commands and notices', {

@@ -67,6 +67,7 @@ test('a log that is not to be read, is another one, or has none of it hides noth
   assert.equal(continuation(joined, past('other', 'abc'), heard).bytes.toString(), 'bc');
   assert.equal(joinedPast(past('l', 'ab'), undefined, nobody), undefined);
   assert.deepEqual(meetingOffset(past('l', 'ab'), heard, 5), { offset: 2, isOnly: true });
+  assert.deepEqual(meetingOffset(past('l', 'aa'), { ...heard, logged: 0 }, 0), { offset: 2, isOnly: true });
 });
 
 test('in a flood the past and what comes meet at the byte, whenever the log was read', () => {
