@@ -34,11 +34,8 @@ async function running(name: string): Promise<{ readonly pod: Pod; readonly node
       domain: { memory: { guest: '64Mi' }, devices: { autoattachPodInterface: false } },
     },
   } as never);
-  const { metadata } = await cluster.untilVmi(name, 'has a pod', ({ status }) => {
-    return status?.phase === 'Scheduling' && Object.values(status.activePods ?? {}).includes(node);
-  });
-  const [pod] = await cluster.pods(metadata.uid ?? '');
-  assert.ok(pod);
+  const { metadata } = await cluster.untilPhase(name, 'Scheduling');
+  const pod = await cluster.untilPod(metadata.uid ?? '', 'bound', ({ spec }) => spec.nodeName === node);
   await cluster.runPod(pod);
   await cluster.untilPhase(name, 'Scheduled');
   const status = { status: { phase: 'Running' } };
