@@ -2,6 +2,7 @@ import path from 'node:path';
 import type { Duplex } from 'node:stream';
 import type { Express } from 'express';
 import { type Clock, type Logger, systemClock } from '../base/index.ts';
+import { architectures } from '../host/index.ts';
 import { HttpServer } from '../http/index.ts';
 import { type Authorities, defaultTlsSettings, readKeyPair, SettableValue, TlsContext } from '../tls/index.ts';
 import type { UserAccount } from './access.ts';
@@ -62,7 +63,7 @@ export class ApiServer {
         lock: new KeyLock(),
         clock: this.#clock,
         schemas: new SchemaLibrary(this.#options.schemas),
-        architecture: architecture(),
+        architecture: architectures[process.arch] ?? 'amd64',
       };
       if (store.loss) {
         log.error({ ...store.loss }, lossMessage(store.loss));
@@ -169,9 +170,4 @@ function tlsContext({ cert, key }: TlsFiles, log: Logger): TlsContext {
   const keyPair = new SettableValue(readKeyPair(cert, key));
   const settings = new SettableValue(defaultTlsSettings);
   return new TlsContext({ verify: 'none' }, { keyPair, authorities: new SettableValue<Authorities>(), settings, log });
-}
-
-function architecture(): ObjectContext['architecture'] {
-  if (process.arch === 'arm64') return 'arm64';
-  return process.arch === 's390x' ? 's390x' : 'amd64';
 }

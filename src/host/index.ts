@@ -6,7 +6,7 @@
  * Must not know: KubeVirt, Kubernetes, VMIs, who asks.
  */
 
-export { machineArchitecture } from './architecture.ts';
+export { architectures, machineArchitecture } from './architecture.ts';
 export {
   type BlockDevice,
   CgroupError,

@@ -10,8 +10,9 @@ import { runTool } from './run.ts';
 const defaultMemoryLimitBytes = 2_097_152_000;
 const infoCpuSeconds = 10;
 const toolTimeoutMs = 30_000;
-const qcow2Magic = 0x514649fb;
-const externalDataFileBit = 4n;
+/** Of a qcow2 header: its first word, and the bit of incompatible features that says that its data are in another file. */
+export const qcow2Magic = 0x514649fb;
+export const externalDataFileBit = 4n;
 const headerBytes = 80;
 
 /** How images begin that QEMU would open as something else than raw, some of them with the files that they name. */
@@ -59,8 +60,7 @@ function refuseReferences(header: Buffer, what: string, file: string): void {
 /** That it can be read at all, and in the limits of memory and time that an image may cost. */
 async function checkQcow2(file: string, what: string, env: DiskEnv): Promise<void> {
   const limits = { memoryBytes: env.diskMemoryLimitBytes ?? defaultMemoryLimitBytes, cpuSeconds: infoCpuSeconds };
-  const args = ['info', '-f', 'qcow2', '--force-share', '--output=json', file];
-  const text = await runTool('qemu-img', args, { timeoutMs: toolTimeoutMs, signal: env.signal, limits }).catch(
+  const text = await runTool('qemu-img', infoArgs(file, 'qcow2'), { ...toolOptions(env), limits }).catch(
     (error: unknown) => {
       throw new DiskError('BAD_IMAGE', `${what}: ${file} is not a usable disk image: ${String(error)}`, {
         cause: error,
@@ -70,6 +70,20 @@ async function checkQcow2(file: string, what: string, env: DiskEnv): Promise<voi
   const info = parseInfo(text);
   const reference = info['backing-filename'] ?? info['full-backing-filename'];
   if (reference !== undefined) throw badImage(what, file, 'has a backing file; flatten it with qemu-img convert');
+}
+
+/** Of an image of this launcher's own making, or of a format that was found out before. Throws `TOOL_FAILED`. */
+export async function imageInfo(
+  file: string,
+  format: DiskFormat,
+  env: Pick<DiskEnv, 'signal'>,
+): Promise<Record<string, unknown>> {
+  return parseInfo(await runTool('qemu-img', infoArgs(file, format), toolOptions(env)));
+}
+
+/** `--force-share`: a guest may have it open, here or where it comes from. */
+function infoArgs(file: string, format: DiskFormat): string[] {
+  return ['info', '-f', format, '--force-share', '--output=json', file];
 }
 
 function badImage(what: string, file: string, problem: string): DiskError {
@@ -106,7 +120,7 @@ export async function ensureEmptyImage(file: string, sizeBytes: number, env: Dis
   });
 }
 
-function toolOptions(env: DiskEnv) {
+export function toolOptions(env: Pick<DiskEnv, 'signal'>) {
   return { timeoutMs: toolTimeoutMs, signal: env.signal };
 }
 

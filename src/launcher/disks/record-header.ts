@@ -1,11 +1,10 @@
 import { constants } from 'node:fs';
 import { open } from 'node:fs/promises';
+import { externalDataFileBit, qcow2Magic } from './image.ts';
 
 /** The header with all its extensions is in the first cluster, which qemu-img makes this large. */
 const clusterBytes = 65_536;
 const headerBytes = 104;
-const qcow2Magic = 0x514649fb;
-const externalDataFileBit = 4n;
 const rawDataFileBit = 2n;
 const dataFileExtension = 0x44415441;
 

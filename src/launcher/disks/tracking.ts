@@ -6,7 +6,7 @@ import { replaceFile } from '../../host/index.ts';
 import type { ResolvedDisk } from '../domain/index.ts';
 import type { DiskEnv } from './env.ts';
 import { DiskError } from './errors.ts';
-import { chownToQemu, ensureCreated, handOver } from './image.ts';
+import { chownToQemu, ensureCreated, handOver, imageInfo, toolOptions } from './image.ts';
 import { lstatIfThere } from './image-path.ts';
 import { keepsDataIn } from './record-header.ts';
 import { runTool } from './run.ts';
@@ -38,7 +38,6 @@ interface Origin extends Image {
   readonly atEnd?: Look;
 }
 
-const toolTimeoutMs = 30_000;
 const recordSuffix = '.qcow2';
 
 /**
@@ -63,7 +62,7 @@ export async function trackChanges(
   }
   const record = recordFile(volume.name, env);
   const image = await imageOf(volume, disk);
-  const { sizeBytes } = await imageInfo(disk.path, 'raw', env);
+  const { sizeBytes } = await measured(disk.path, 'raw', env);
   const before = await usableOrigin(record, { vmiUid, image, sizeBytes }, env);
   if (!before) await makeRecord(record, image.path, sizeBytes, env);
   // It comes last, so that a record without one is never used.
@@ -93,8 +92,9 @@ export async function noteGuestEnded(vmiUid: string, { paths }: Pick<DiskEnv, 'p
     const record = path.join(paths.trackingDir, name);
     const origin = await readOrigin(record);
     if (origin?.usedBy !== vmiUid || origin.isBlock) continue;
-    const atEnd = await lookAt(origin.path);
-    await writeOrigin(record, { ...origin, atEnd });
+    const atEnd = await lookAt(origin.path).catch(() => undefined);
+    // One that is gone keeps the others from nothing: its record is made anew.
+    if (atEnd) await writeOrigin(record, { ...origin, atEnd });
   }
 }
 
@@ -155,7 +155,7 @@ async function usableOrigin(
   if (!origin || !isAbout(origin, image)) return undefined;
   // Before any tool opens it: who has the claim could have it name another file, or a server.
   if (!(await keepsDataIn(record, image.path))) return undefined;
-  const recorded = await imageInfo(record, 'qcow2', env).catch(() => undefined);
+  const recorded = await measured(record, 'qcow2', env).catch(() => undefined);
   if (!recorded) return undefined;
   // This VMI's own guest has it open when it is on its way to here, and the size may be about to change.
   if (vmiUid !== '' && origin.usedBy === vmiUid) return recorded.sizeBytes > sizeBytes ? undefined : origin;
@@ -200,24 +200,18 @@ async function makeRecord(record: string, image: string, sizeBytes: number, env:
   }
 }
 
-interface ImageInfo {
+interface Measured {
   readonly sizeBytes: number;
   /** No bitmap is left from a QEMU that was killed. */
   readonly isWhole: boolean;
 }
 
-/** `--force-share`: a guest that arrives here may still run elsewhere. */
-async function imageInfo(file: string, format: 'raw' | 'qcow2', env: TrackingEnv): Promise<ImageInfo> {
-  const args = ['info', '-f', format, '--force-share', '--output=json', file];
-  const info: unknown = JSON.parse(await runTool('qemu-img', args, toolOptions(env)));
+async function measured(file: string, format: 'raw' | 'qcow2', env: TrackingEnv): Promise<Measured> {
+  const info = await imageInfo(file, format, env);
   const sizeBytes = memberAt(info, 'virtual-size');
   if (typeof sizeBytes !== 'number') {
     throw new DiskError('TOOL_FAILED', `qemu-img info does not tell the size of ${file}`);
   }
   const bitmaps = listOf(memberAt(info, 'format-specific', 'data', 'bitmaps'));
   return { sizeBytes, isWhole: !bitmaps.some((bitmap) => listOf(memberAt(bitmap, 'flags')).includes('in-use')) };
-}
-
-function toolOptions({ signal }: TrackingEnv) {
-  return { timeoutMs: toolTimeoutMs, signal };
 }

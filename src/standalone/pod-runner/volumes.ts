@@ -248,7 +248,6 @@ const ownDirs = [
   'tmp',
   'var',
   'root',
-  '.host',
 ];
 
 /** Where exporter pods have their volumes, as upstream's controller says; in /dev their devices. */

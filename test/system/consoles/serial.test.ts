@@ -173,7 +173,6 @@ describe('the serial console of a real guest, through the agent', { skip: needsR
     assert.ok(longest < 2.5 * 2 ** 20, `the log had ${longest} bytes`);
     assert.equal(sizeOf(`${log}.1`), 2 * 2 ** 20);
 
-    // A console that is opened in the middle of it may show some bytes twice: those of its log, and the same from the guest.
     const end = await settled(written, 1_500, 60_000);
     const later = await agent.stream('talks', route, sessionProtocol);
     const { offset } = await later.untilNotice('attached');

@@ -71,6 +71,25 @@ test('the next guest goes on with the record of an image that nobody has touched
   assert.deepEqual(bitmaps(), [mebibyte, ['cp']]);
 });
 
+test('an image that is gone when its guest ends costs the other disks nothing', async (t) => {
+  const { root, paths, record, track, end, mark, bitmaps } = place(t);
+  const gone = path.join(root, 'gone.img');
+  writeFileSync(gone, '');
+  truncateSync(gone, mebibyte);
+  await track('vmi-1');
+  await trackChanges(
+    'vmi-1',
+    { ...volume('other'), name: 'a-first' },
+    { path: gone, format: 'raw', isBlock: false },
+    { paths },
+  );
+  mark();
+  rmSync(gone);
+  await end('vmi-1');
+  await track('vmi-2');
+  assert.deepEqual(bitmaps(), [mebibyte, ['cp']], record);
+});
+
 test('what was written to the image beside a guest is not trusted to its record', async (t) => {
   const { image, track, end, mark, bitmaps } = place(t);
   const writes: Readonly<Record<string, () => void>> = {
