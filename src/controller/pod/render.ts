@@ -82,7 +82,8 @@ function refuseTracked({ spec }: VirtualMachineInstance): void {
   const tracked = spec.domain.devices?.disks?.find(({ changedBlockTracking }) => changedBlockTracking);
   if (!tracked) return;
   const field = `spec.domain.devices.disks[${tracked.name}].changedBlockTracking`;
-  throw new PodRenderError('UNSUPPORTED', `${field}: changedBlockTrackingLabelSelectors select whole VMs: remove it`);
+  const cure = 'changedBlockTrackingLabelSelectors select whole VMs: remove it';
+  throw new PodRenderError('UNSUPPORTED', `${field}: is not supported for one disk; ${cure}`);
 }
 
 function securityContext(nonRoot: boolean, { launcherPods, launcherGroup }: ControllerConfig) {
