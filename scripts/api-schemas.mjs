@@ -41,6 +41,8 @@ const kubevirtKinds = {
   virtualmachinerestore: 'snapshot.kubevirt.io/v1beta1/VirtualMachineRestore',
   virtualmachineclone: 'clone.kubevirt.io/v1beta1/VirtualMachineClone',
   virtualmachineexport: 'export.kubevirt.io/v1/VirtualMachineExport',
+  virtualmachinebackup: 'backup.kubevirt.io/v1alpha1/VirtualMachineBackup',
+  virtualmachinebackuptracker: 'backup.kubevirt.io/v1alpha1/VirtualMachineBackupTracker',
   datavolumetemplatespec: 'cdi.kubevirt.io/v1beta1/DataVolume',
 };
 
@@ -48,8 +50,16 @@ const objectMeta = 'io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta';
 const definitions = new Map();
 const types = {};
 
-/** Rules in CEL that admission/vmi-rules.ts knows by heart: a new one must be seen. */
-const knownRules = ["self.startsWith('/')", "!self.contains('..')", 'self == true'];
+/** Rules in CEL that the admission of their kind knows by heart (vmi-rules.ts, vm-backup.ts): a new one must be seen. */
+const knownRules = [
+  ...["self.startsWith('/')", "!self.contains('..')", 'self == true'],
+  ...['self == oldSelf', 'has(self.apiGroup)', "self.name != ''", "self.kind == 'VirtualMachine'"],
+  "has(self.apiGroup) && self.apiGroup == 'kubevirt.io'",
+  "!has(self.apiGroup) || self.apiGroup == 'kubevirt.io' || self.apiGroup == 'backup.kubevirt.io'",
+  "!has(self.apiGroup) || (self.apiGroup == 'kubevirt.io' && self.kind == 'VirtualMachine') || (self.apiGroup == 'backup.kubevirt.io' && self.kind == 'VirtualMachineBackupTracker')",
+  'has(self.pvcName) && self.pvcName != ""',
+  '!has(self.mode) || self.mode != \'Pull\' || (has(self.tokenSecretRef) && self.tokenSecretRef != "")',
+];
 
 function addCore() {
   const dir = path.join(moduleDir(`k8s.io/kubernetes@${kubernetes}`), 'api/openapi-spec/v3');

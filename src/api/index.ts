@@ -2,6 +2,7 @@
  * Owns: KubeVirt, Kubernetes and Domain types, keys, labels and their selectors, quantities and pure predicates on them.
  * Must not know: I/O of any kind, libraries, who uses it.
  */
+export * from './backup.ts';
 export * from './changed-blocks.ts';
 export { claimImagePath } from './claim-image.ts';
 export * from './conditions.ts';

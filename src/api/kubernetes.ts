@@ -101,24 +101,34 @@ export function apiVersionOf(type: ResourceType): string {
   return type.group === '' ? type.version : `${type.group}/${type.version}`;
 }
 
+/** `apiVersion`: `group/version`, or the version alone for the core group. */
+function typed(apiVersion: string, resource: string, kind: string, namespaced = true): ResourceType {
+  const [version = '', group = ''] = apiVersion.split('/').reverse();
+  return { group, version, resource, kind, namespaced };
+}
+
 function kubevirt(resource: string, kind: string): ResourceType {
-  return { group: 'kubevirt.io', version: 'v1', resource, kind, namespaced: true };
+  return typed('kubevirt.io/v1', resource, kind);
 }
 
 function instancetype(resource: string, kind: string, namespaced: boolean): ResourceType {
-  return { group: 'instancetype.kubevirt.io', version: 'v1beta1', resource, kind, namespaced };
+  return typed('instancetype.kubevirt.io/v1beta1', resource, kind, namespaced);
 }
 
 function core(resource: string, kind: string, namespaced = true): ResourceType {
-  return { group: '', version: 'v1', resource, kind, namespaced };
+  return typed('v1', resource, kind, namespaced);
 }
 
 function snapshot(resource: string, kind: string, namespaced: boolean): ResourceType {
-  return { group: 'snapshot.storage.k8s.io', version: 'v1', resource, kind, namespaced };
+  return typed('snapshot.storage.k8s.io/v1', resource, kind, namespaced);
 }
 
 function vmSnapshot(resource: string, kind: string): ResourceType {
-  return { group: 'snapshot.kubevirt.io', version: 'v1beta1', resource, kind, namespaced: true };
+  return typed('snapshot.kubevirt.io/v1beta1', resource, kind);
+}
+
+function backup(resource: string, kind: string): ResourceType {
+  return typed('backup.kubevirt.io/v1alpha1', resource, kind);
 }
 
 export const resources = {
@@ -126,37 +136,15 @@ export const resources = {
   virtualMachines: kubevirt('virtualmachines', 'VirtualMachine'),
   migrations: kubevirt('virtualmachineinstancemigrations', 'VirtualMachineInstanceMigration'),
   replicaSets: kubevirt('virtualmachineinstancereplicasets', 'VirtualMachineInstanceReplicaSet'),
-  pools: {
-    group: 'pool.kubevirt.io',
-    version: 'v1beta1',
-    resource: 'virtualmachinepools',
-    kind: 'VirtualMachinePool',
-    namespaced: true,
-  },
-  migrationPolicies: {
-    group: 'migrations.kubevirt.io',
-    version: 'v1alpha1',
-    resource: 'migrationpolicies',
-    kind: 'MigrationPolicy',
-    namespaced: false,
-  },
+  pools: typed('pool.kubevirt.io/v1beta1', 'virtualmachinepools', 'VirtualMachinePool'),
+  migrationPolicies: typed('migrations.kubevirt.io/v1alpha1', 'migrationpolicies', 'MigrationPolicy', false),
   virtualMachineSnapshots: vmSnapshot('virtualmachinesnapshots', 'VirtualMachineSnapshot'),
   virtualMachineSnapshotContents: vmSnapshot('virtualmachinesnapshotcontents', 'VirtualMachineSnapshotContent'),
   virtualMachineRestores: vmSnapshot('virtualmachinerestores', 'VirtualMachineRestore'),
-  virtualMachineClones: {
-    group: 'clone.kubevirt.io',
-    version: 'v1beta1',
-    resource: 'virtualmachineclones',
-    kind: 'VirtualMachineClone',
-    namespaced: true,
-  },
-  virtualMachineExports: {
-    group: 'export.kubevirt.io',
-    version: 'v1',
-    resource: 'virtualmachineexports',
-    kind: 'VirtualMachineExport',
-    namespaced: true,
-  },
+  virtualMachineClones: typed('clone.kubevirt.io/v1beta1', 'virtualmachineclones', 'VirtualMachineClone'),
+  virtualMachineExports: typed('export.kubevirt.io/v1', 'virtualmachineexports', 'VirtualMachineExport'),
+  virtualMachineBackups: backup('virtualmachinebackups', 'VirtualMachineBackup'),
+  virtualMachineBackupTrackers: backup('virtualmachinebackuptrackers', 'VirtualMachineBackupTracker'),
   virtualMachineInstancetypes: instancetype('virtualmachineinstancetypes', 'VirtualMachineInstancetype', true),
   virtualMachineClusterInstancetypes: instancetype(
     'virtualmachineclusterinstancetypes',
@@ -173,13 +161,7 @@ export const resources = {
   pods: core('pods', 'Pod'),
   services: core('services', 'Service'),
   endpoints: core('endpoints', 'Endpoints'),
-  endpointSlices: {
-    group: 'discovery.k8s.io',
-    version: 'v1',
-    resource: 'endpointslices',
-    kind: 'EndpointSlice',
-    namespaced: true,
-  },
+  endpointSlices: typed('discovery.k8s.io/v1', 'endpointslices', 'EndpointSlice'),
   nodes: core('nodes', 'Node', false),
   resourceQuotas: core('resourcequotas', 'ResourceQuota'),
   namespaces: core('namespaces', 'Namespace', false),
@@ -189,77 +171,17 @@ export const resources = {
   serviceAccounts: core('serviceaccounts', 'ServiceAccount'),
   persistentVolumeClaims: core('persistentvolumeclaims', 'PersistentVolumeClaim'),
   persistentVolumes: core('persistentvolumes', 'PersistentVolume', false),
-  storageClasses: {
-    group: 'storage.k8s.io',
-    version: 'v1',
-    resource: 'storageclasses',
-    kind: 'StorageClass',
-    namespaced: false,
-  },
+  storageClasses: typed('storage.k8s.io/v1', 'storageclasses', 'StorageClass', false),
   volumeSnapshots: snapshot('volumesnapshots', 'VolumeSnapshot', true),
   volumeSnapshotContents: snapshot('volumesnapshotcontents', 'VolumeSnapshotContent', false),
   volumeSnapshotClasses: snapshot('volumesnapshotclasses', 'VolumeSnapshotClass', false),
-  dataVolumes: {
-    group: 'cdi.kubevirt.io',
-    version: 'v1beta1',
-    resource: 'datavolumes',
-    kind: 'DataVolume',
-    namespaced: true,
-  },
-  dataSources: {
-    group: 'cdi.kubevirt.io',
-    version: 'v1beta1',
-    resource: 'datasources',
-    kind: 'DataSource',
-    namespaced: true,
-  },
-  storageProfiles: {
-    group: 'cdi.kubevirt.io',
-    version: 'v1beta1',
-    resource: 'storageprofiles',
-    kind: 'StorageProfile',
-    namespaced: false,
-  },
-  cdiConfigs: {
-    group: 'cdi.kubevirt.io',
-    version: 'v1beta1',
-    resource: 'cdiconfigs',
-    kind: 'CDIConfig',
-    namespaced: false,
-  },
-  subjectAccessReviews: {
-    group: 'authorization.k8s.io',
-    version: 'v1',
-    resource: 'subjectaccessreviews',
-    kind: 'SubjectAccessReview',
-    namespaced: false,
-  },
-  ingresses: {
-    group: 'networking.k8s.io',
-    version: 'v1',
-    resource: 'ingresses',
-    kind: 'Ingress',
-    namespaced: true,
-  },
-  routes: {
-    group: 'route.openshift.io',
-    version: 'v1',
-    resource: 'routes',
-    kind: 'Route',
-    namespaced: true,
-  },
-  podDisruptionBudgets: {
-    group: 'policy',
-    version: 'v1',
-    resource: 'poddisruptionbudgets',
-    kind: 'PodDisruptionBudget',
-    namespaced: true,
-  },
-  controllerRevisions: {
-    group: 'apps',
-    version: 'v1',
-    resource: 'controllerrevisions',
-    kind: 'ControllerRevision',
-    namespaced: true,
-  },
+  dataVolumes: typed('cdi.kubevirt.io/v1beta1', 'datavolumes', 'DataVolume'),
+  dataSources: typed('cdi.kubevirt.io/v1beta1', 'datasources', 'DataSource'),
+  storageProfiles: typed('cdi.kubevirt.io/v1beta1', 'storageprofiles', 'StorageProfile', false),
+  cdiConfigs: typed('cdi.kubevirt.io/v1beta1', 'cdiconfigs', 'CDIConfig', false),
+  subjectAccessReviews: typed('authorization.k8s.io/v1', 'subjectaccessreviews', 'SubjectAccessReview', false),
+  ingresses: typed('networking.k8s.io/v1', 'ingresses', 'Ingress'),
+  routes: typed('route.openshift.io/v1', 'routes', 'Route'),
+  podDisruptionBudgets: typed('policy/v1', 'poddisruptionbudgets', 'PodDisruptionBudget'),
+  controllerRevisions: typed('apps/v1', 'controllerrevisions', 'ControllerRevision'),
 } as const satisfies Record<string, ResourceType>;

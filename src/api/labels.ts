@@ -75,4 +75,5 @@ export const finalizers = {
   vmSnapshot: 'snapshot.kubevirt.io/vmsnapshot-protection',
   vmSnapshotContent: 'snapshot.kubevirt.io/vmsnapshotcontent-protection',
   vmRestore: 'snapshot.kubevirt.io/vmrestore-protection',
+  vmBackup: 'backup.kubevirt.io/vmbackup-protection',
 } as const;

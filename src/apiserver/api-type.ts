@@ -50,6 +50,8 @@ export interface StoredObjects {
   storageClass(name: string): ApiObject | undefined;
   /** Restores of the namespace into one VM. */
   restores(namespace: string, vmName: string): readonly ApiObject[];
+  /** Of the namespace. */
+  backups(namespace: string): readonly ApiObject[];
 }
 
 /** What the KubeVirt object and the host say about new virtual machines (`pkg/virt-config`). */

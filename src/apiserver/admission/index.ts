@@ -20,6 +20,7 @@ export {
   volumeAdmission,
 } from './storage.ts';
 export { vmAdmission } from './vm.ts';
+export { vmBackupAdmission, vmBackupTrackerAdmission } from './vm-backup.ts';
 export { vmCloneAdmission } from './vm-clone.ts';
 export { vmExportAdmission } from './vm-export.ts';
 export { vmRestoreAdmission, vmSnapshotAdmission } from './vm-snapshot.ts';

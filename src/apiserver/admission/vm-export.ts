@@ -1,7 +1,7 @@
 import { parseGoDurationMs } from '../../base/index.ts';
 import type { Admission } from '../api-type.ts';
 import { type FieldError, invalidField, requiredField, unsupportedField } from '../errors.ts';
-import { at } from '../object.ts';
+import { type ApiObject, at } from '../object.ts';
 import { sameSpec } from './vm-snapshot.ts';
 
 /** Kinds that can be exported here, with their groups. */
@@ -17,7 +17,7 @@ export const vmExportAdmission: Admission = {
     if (old) return sameSpec(vmExport, old);
     return [
       ...validateSource(at(vmExport, 'spec', 'source')),
-      ...validateTtl(at(vmExport, 'spec', 'ttlDuration')),
+      ...validateTtl(vmExport),
       ...validateToken(at(vmExport, 'spec', 'tokenSecretRef')),
     ];
   },
@@ -36,7 +36,8 @@ function validateSource(source: unknown): FieldError[] {
   ];
 }
 
-function validateTtl(value: unknown): FieldError[] {
+export function validateTtl(object: ApiObject): FieldError[] {
+  const value = at(object, 'spec', 'ttlDuration');
   if (value === undefined || value === null) return [];
   const ms = typeof value === 'string' ? parseGoDurationMs(value) : undefined;
   if (ms !== undefined && ms > 0) return [];

@@ -124,6 +124,11 @@ export function storedObjects({ store }: Pick<ObjectContext, 'store'>): StoredOb
         .list('snapshot.kubevirt.io/virtualmachinerestores')
         .map(({ object }) => object)
         .filter((each) => each.metadata.namespace === namespace && stringAt(each, 'spec', 'target', 'name') === vmName),
+    backups: (namespace) =>
+      store
+        .list('backup.kubevirt.io/virtualmachinebackups')
+        .map(({ object }) => object)
+        .filter((each) => each.metadata.namespace === namespace),
     storageClass: (name) => store.get({ collection: 'storage.k8s.io/storageclasses', namespace: '', name })?.object,
   };
 }

@@ -22,6 +22,8 @@ export {
   migrationColumns,
   plainCustomColumns,
   replicaColumns,
+  vmBackupColumns,
+  vmBackupTrackerColumns,
   vmCloneColumns,
   vmColumns,
   vmExportColumns,

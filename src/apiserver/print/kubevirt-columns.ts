@@ -88,4 +88,20 @@ export const vmExportColumns: readonly Column[] = [
   column('Phase', atPath('status', 'phase')),
 ];
 
+export const vmBackupColumns: readonly Column[] = [
+  nameColumn,
+  column('SourceKind', atPath('spec', 'source', 'kind')),
+  column('SourceName', atPath('spec', 'source', 'name')),
+  column('Type', atPath('status', 'type')),
+  column('CheckpointName', atPath('status', 'checkpointName')),
+];
+
+export const vmBackupTrackerColumns: readonly Column[] = [
+  nameColumn,
+  column('SourceKind', atPath('spec', 'source', 'kind')),
+  column('SourceName', atPath('spec', 'source', 'name')),
+  column('LatestCheckpoint', atPath('status', 'latestCheckpoint', 'name')),
+  column('CheckpointTime', ageAt('status', 'latestCheckpoint', 'creationTime'), { type: 'date' }),
+];
+
 export const plainCustomColumns: readonly Column[] = [nameColumn, ageDateColumn];

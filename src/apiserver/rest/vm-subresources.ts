@@ -140,6 +140,8 @@ async function serveCall(
 function refusal(httpStatus: number, message: string): ApiError {
   if (httpStatus === 400) return badRequest(message);
   if (httpStatus === 404) return new ApiError('NOT_FOUND', message);
+  // The agent's word on a checkpoint that is of no use any more.
+  if (httpStatus === 422) return new ApiError('INVALID', message);
   if (httpStatus === 501) return new ApiError('NOT_IMPLEMENTED', message);
   return new ApiError(httpStatus === 503 ? 'SERVICE_UNAVAILABLE' : 'INTERNAL_ERROR', message);
 }

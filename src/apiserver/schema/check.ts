@@ -12,8 +12,23 @@ const patterns: ReadonlyMap<string, (text: string) => boolean> = new Map([
     '^(\\+|-)?(([0-9]+(\\.[0-9]*)?)|(\\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\\+|-)?(([0-9]+(\\.[0-9]*)?)|(\\.[0-9]+))))?$',
     (text) => parseQuantity(text) !== undefined,
   ],
+  ['^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$', (text) => /^[A-Za-z][A-Za-z0-9_,:]*$/.test(text) && !/[,:]$/.test(text)],
+  [
+    '^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$',
+    isQualifiedName,
+  ],
   ['^(0(?:\\.\\d{1,3})?|1)$', (text) => /^(?:0(?:\.\d{1,3})?|1)$/.test(text)],
 ]);
+
+/** `Ready`, or `example.org/Ready`. */
+function isQualifiedName(text: string): boolean {
+  const [name = '', prefix, ...more] = text.split('/').reverse();
+  const isName = /^[A-Za-z0-9][-A-Za-z0-9_.]*$/.test(name) && /[A-Za-z0-9]$/.test(name);
+  const labels = prefix?.split('.') ?? [];
+  return (
+    isName && more.length === 0 && labels.every((label) => /^[a-z0-9][-a-z0-9]*$/.test(label) && !label.endsWith('-'))
+  );
+}
 
 /** Patterns of a schema that would not be checked: a test wants none. */
 export function isKnownPattern(pattern: string): boolean {

@@ -6,6 +6,8 @@ import {
   preferenceAdmission,
   replicaSetAdmission,
   vmAdmission,
+  vmBackupAdmission,
+  vmBackupTrackerAdmission,
   vmCloneAdmission,
   vmExportAdmission,
   vmiAdmission,
@@ -18,6 +20,8 @@ import {
   migrationColumns,
   plainCustomColumns,
   replicaColumns,
+  vmBackupColumns,
+  vmBackupTrackerColumns,
   vmCloneColumns,
   vmColumns,
   vmExportColumns,
@@ -60,6 +64,10 @@ function instancetype(given: Given): ApiType {
 
 function vmSnapshot(given: Given): ApiType {
   return custom({ group: 'snapshot.kubevirt.io', version: 'v1beta1', ...given });
+}
+
+function vmBackup(given: Given): ApiType {
+  return custom({ group: 'backup.kubevirt.io', version: 'v1alpha1', ...given });
 }
 
 const scale: Subresource = {
@@ -187,5 +195,19 @@ export const kubevirtTypes: readonly ApiType[] = [
     shortNames: ['vmexport', 'vmexports'],
     columns: vmExportColumns,
     admission: vmExportAdmission,
+  }),
+  vmBackup({
+    resource: 'virtualmachinebackups',
+    kind: 'VirtualMachineBackup',
+    shortNames: ['vmbackup', 'vmbackups'],
+    columns: vmBackupColumns,
+    admission: vmBackupAdmission,
+  }),
+  vmBackup({
+    resource: 'virtualmachinebackuptrackers',
+    kind: 'VirtualMachineBackupTracker',
+    shortNames: ['vmbackuptracker', 'vmbackuptrackers'],
+    columns: vmBackupTrackerColumns,
+    admission: vmBackupTrackerAdmission,
   }),
 ];

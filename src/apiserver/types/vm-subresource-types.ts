@@ -1,4 +1,5 @@
 import { findCondition, type VirtualMachineInstance } from '../../api/index.ts';
+import { memberAt } from '../../base/index.ts';
 import type { Gates } from '../../cluster-config/index.ts';
 
 /** Group and version that virt-api serves through an APIService (`pkg/virt-api/rest/subresource.go`). */
@@ -38,6 +39,8 @@ const isAttested: Check = ({ spec }) => {
   const { sev, snp } = spec.domain.launchSecurity ?? {};
   return sev?.attestation && !snp ? undefined : 'Attestation not requested for VMI';
 };
+const isTracked: Check = ({ status }) =>
+  memberAt(status, 'changedBlockTracking', 'state') === 'Enabled' ? undefined : 'ChangedBlockTracking is not enabled';
 const hasNoSession: Check = ({ spec }) => {
   const { session, dhCert } = spec.domain.launchSecurity?.sev ?? {};
   return session || dhCert ? 'Session already defined' : undefined;
@@ -68,6 +71,8 @@ export const vmiSubresources: readonly VmSubresource[] = [
   call('PUT', 'unfreeze'),
   call('PUT', 'softreboot', isNotPaused),
   call('PUT', 'reset'),
+  call('PUT', 'backup'),
+  call('PUT', 'redefine-checkpoint', isTracked),
   { name: 'sev/fetchcertchain', method: 'GET', kind: 'call', checks: [isPlaced, isAttested], gate: sevGate },
   { ...call('GET', 'sev/querylaunchmeasurement', isAttested, isPaused), gate: sevGate },
   { ...call('PUT', 'sev/injectlaunchsecret', isAttested, isPaused), gate: sevGate },
@@ -100,4 +105,4 @@ export const portForward = 'portforward';
 export const portForwardChecks: readonly Check[] = [runs];
 
 /** Streams that need what is not here. */
-export const knownVmSubresources: readonly string[] = ['vsock', 'backup'];
+export const knownVmSubresources: readonly string[] = ['vsock'];

@@ -18,6 +18,7 @@ const sizes = ['virtualmachineinstancetypes', 'virtualmachinepreferences'];
 const snapshots = ['virtualmachinesnapshots', 'virtualmachinerestores'];
 const clones = ['virtualmachineclones'];
 const exports = ['virtualmachineexports'];
+const backups = ['virtualmachinebackups', 'virtualmachinebackuptrackers'];
 const scales = ['virtualmachineinstancereplicasets/scale'];
 const ofVmi = (...names: string[]) => names.map((name) => `virtualmachineinstances/${name}`);
 const ofVm = (...names: string[]) => names.map((name) => `virtualmachines/${name}`);
@@ -32,6 +33,7 @@ const view: readonly AccessRule[] = [
   { apiGroups: ['snapshot.kubevirt.io'], resources: [...snapshots, 'virtualmachinesnapshotcontents'], verbs: read },
   { apiGroups: ['clone.kubevirt.io'], resources: clones, verbs: read },
   { apiGroups: ['export.kubevirt.io'], resources: exports, verbs: read },
+  { apiGroups: ['backup.kubevirt.io'], resources: backups, verbs: read },
   { apiGroups: ['cdi.kubevirt.io'], resources: ['datavolumes'], verbs: read },
   {
     apiGroups: [''],
@@ -70,6 +72,7 @@ const edit: readonly AccessRule[] = [
   { apiGroups: ['snapshot.kubevirt.io'], resources: snapshots, verbs: write },
   { apiGroups: ['clone.kubevirt.io'], resources: clones, verbs: write },
   { apiGroups: ['export.kubevirt.io'], resources: exports, verbs: write },
+  { apiGroups: ['backup.kubevirt.io'], resources: backups, verbs: write },
   { apiGroups: ['cdi.kubevirt.io'], resources: ['datavolumes'], verbs: write },
   { apiGroups: ['upload.cdi.kubevirt.io'], resources: ['uploadtokenrequests'], verbs: ['create'] },
   { apiGroups: [''], resources: ['persistentvolumeclaims', 'configmaps', 'services'], verbs: write },

@@ -30,6 +30,7 @@ const stored = (found: ApiObject | undefined, migrations: readonly ApiObject[] =
   migrations: () => migrations,
   storageClass: () => undefined,
   restores: () => [],
+  backups: () => [],
 });
 const running = vmi({ phase: 'Running' });
 

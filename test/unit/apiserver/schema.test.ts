@@ -43,7 +43,7 @@ describe('the schemas that are shipped', () => {
     const patterns = [...structureJson.matchAll(/"pattern":("(?:[^"\\]|\\.)*")/g)].map(([, text = '']) =>
       JSON.parse(text),
     );
-    assert.equal(new Set(patterns).size, 2);
+    assert.equal(new Set(patterns).size, 4);
     assert.deepEqual(
       patterns.filter((pattern) => !isKnownPattern(pattern)),
       [],
@@ -173,4 +173,21 @@ describe('members that occur twice', () => {
       fc.property(fc.json(), (text) => assert.deepEqual(duplicateMembers(JSON.stringify(JSON.parse(text))), [])),
     );
   });
+});
+
+test('names of conditions and their reasons are checked as their patterns say', async () => {
+  const type = { group: 'backup.kubevirt.io', version: 'v1alpha1', kind: 'VirtualMachineBackup' };
+  const schema = await schemaOf(type);
+  const problems = (name: string, reason: string) => {
+    const condition = { type: name, status: 'True', reason, message: '', lastTransitionTime: '2026-01-01T00:00:00Z' };
+    const source = { apiGroup: 'kubevirt.io', kind: 'VirtualMachine', name: 'x' };
+    const backup = { apiVersion: 'backup.kubevirt.io/v1alpha1', kind: type.kind, metadata: {}, spec: { source } };
+    const object = { ...backup, status: { conditions: [condition] } };
+    return checkSchema(object, schema, options).map(({ field }) => field);
+  };
+  for (const name of ['Ready', 'a.b/Ready', 'x-1.y/R_e.a-d']) assert.deepEqual(problems(name, 'Why_1'), []);
+  for (const name of ['', '-a', 'a-', 'A.b/Ready', 'a..b/c', 'a-/c', 'a/b/c', '/c'])
+    assert.deepEqual(problems(name, 'W'), ['status.conditions[0].type'], name);
+  for (const reason of ['1st', 'two words', 'a,', 'a:'])
+    assert.deepEqual(problems('Ready', reason), ['status.conditions[0].reason'], reason);
 });

@@ -1,0 +1,43 @@
+import { findCondition } from './conditions.ts';
+import type { Condition, KubeObject } from './kubernetes.ts';
+import type { TypedReference } from './snapshot.ts';
+
+/** A disk in a backup. */
+export interface BackupVolume {
+  volumeName: string;
+  /** `vda`. */
+  diskTarget: string;
+  dataEndpoint?: string;
+  mapEndpoint?: string;
+}
+
+/** backup.kubevirt.io/v1alpha1. */
+export interface VirtualMachineBackup extends KubeObject {
+  spec: {
+    /** A VirtualMachine, or a VirtualMachineBackupTracker of one. */
+    source: TypedReference;
+    /** `Push` unless given. */
+    mode?: 'Push' | 'Pull';
+    /** Where it is written to, or what it needs meanwhile. */
+    pvcName?: string;
+    skipQuiesce?: boolean;
+    forceFullBackup?: boolean;
+    /** Of a pull: the secret with the key `token`. */
+    tokenSecretRef?: string;
+    /** Of a pull, as Go writes durations. */
+    ttlDuration?: string;
+  };
+  status?: {
+    type?: 'Full' | 'Incremental';
+    conditions?: Condition[];
+    checkpointName?: string;
+    endpointCert?: string;
+    includedVolumes?: BackupVolume[];
+    exportUID?: string;
+  };
+}
+
+/** It has succeeded or failed, and changes no more. */
+export function isBackupOver({ status }: { readonly status?: { readonly conditions?: Condition[] } }): boolean {
+  return ['Complete', 'Failed'].some((type) => findCondition(status?.conditions, type)?.status === 'True');
+}
