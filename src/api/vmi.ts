@@ -415,6 +415,12 @@ export function isNonRoot(vmi: VirtualMachineInstance): boolean {
   return (vmi.status?.runtimeUser ?? 0) !== 0 || vmi.metadata.annotations?.[annotations.nonroot] !== undefined;
 }
 
+/** Its CPUs or its memory are its own: nothing is to be saved at its cost. */
+export function isHighPerformance({ spec }: VirtualMachineInstance): boolean {
+  const { cpu, memory } = spec.domain;
+  return Boolean(cpu?.dedicatedCpuPlacement || cpu?.realtime || memory?.hugepages);
+}
+
 /** `spec.domain.cpu.dedicatedCpuPlacement`: the guest has CPUs of its own. Also of a VMI whose spec has a wrong shape. */
 export function hasDedicatedCpus(vmi: VirtualMachineInstance | undefined): boolean {
   return vmi?.spec?.domain?.cpu?.dedicatedCpuPlacement === true;

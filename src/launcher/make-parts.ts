@@ -70,6 +70,7 @@ export function makeParts(begun: Begun, deps: MakeDeps): Made {
             cpuSet,
             owner: qemuUser,
             setUpNetwork,
+            libvirtVersion: () => hypervisor.libvirtVersion(),
             hooks,
           },
           choice,

@@ -66,6 +66,8 @@ export interface Hypervisor {
   diskErrors(domain: DomainRef): Promise<readonly { readonly disk: string; readonly error: number }[]>;
   /** `QEMU 7.2.22`. */
   version(): Promise<string>;
+  /** libvirt's, as it counts: 9_000_000 is 9.0.0. */
+  libvirtVersion(): Promise<number>;
   screenshot(domain: DomainRef): Promise<{ readonly mime: string; readonly data: Buffer }>;
   /** Writes the guest's memory as an ELF core file; the guest stands still until it resolves. A call without a limit, on a connection of its own. */
   dumpMemory(domain: DomainRef, file: string): Promise<void>;

@@ -73,10 +73,6 @@ export const departures: readonly Departure[] = [
     why: 'nothing is written to a CD-ROM',
   },
   { path: 'domain.devices.disk[*].driver@discard', ours: 'unmap', cases: /downwardMetrics/, why: 'QEMU only reads it' },
-  // To be mended.
-  { path: 'domain.devices.memballoon@freePageReporting', theirs: 'off', ours: 'on', why: 'to be mended' },
-  { path: 'domain.features.kvm.hidden@state', theirs: 'off', why: 'to be mended' },
-  { path: 'domain.devices.disk[*].source.reservations@migration', theirs: 'yes', why: 'to be mended' },
   // Meant.
   {
     path: 'domain.devices.disk[*].driver@iothread',
@@ -186,7 +182,4 @@ export const departures: readonly Departure[] = [
 ];
 
 /** What upstream converts and this launcher refuses in words. */
-export const refusedByUs: Readonly<Record<string, { readonly message: RegExp; readonly why: string }>> = {
-  'ioThreads.supplementalPool': { message: /supplementalPool/, why: 'to be mended' },
-  'ioThreads.supplementalPool with dedicated CPUs': { message: /supplementalPool/, why: 'to be mended' },
-};
+export const refusedByUs: Readonly<Record<string, { readonly message: RegExp; readonly why: string }>> = {};

@@ -181,6 +181,10 @@ export class LibvirtHypervisor implements Hypervisor {
     return `QEMU ${Math.floor(number / 1_000_000)}.${Math.floor(number / 1000) % 1000}.${number % 1000}`;
   }
 
+  libvirtVersion(): Promise<number> {
+    return this.#main.getLibVersion();
+  }
+
   screenshot(domain: DomainRef): Promise<{ readonly mime: string; readonly data: Buffer }> {
     return this.#slow.screenshot(domain, 0);
   }

@@ -41,7 +41,7 @@ export function buildDomainXml(vmi: VirtualMachineInstance, context: ConverterCo
     metadata: { kubevirt: { '@xmlns': metadataNamespace, uid: vmi.metadata.uid ?? '' } },
     ...memoryElements(memory, cells?.pages),
     ...vcpuElements(cpu),
-    ...(ioThreads > 0 && { iothreads: ioThreads }),
+    ...(ioThreads.count > 0 && { iothreads: ioThreads.count }),
     ...(placement && { cputune: cpuTuneElement(placement) }),
     ...(cells && { numatune: cells.numatune }),
     sysinfo: sysinfoElement(vmi, context),

@@ -62,6 +62,8 @@ export interface ConverterContext {
   readonly hypervisor: 'kvm' | 'qemu';
   /** This machine's, in Kubernetes spelling: guests of another one are refused. */
   readonly architecture: string;
+  /** libvirt's, as it counts: 9_000_000 is 9.0.0. Absent: any. */
+  readonly libvirtVersion?: number;
   readonly paths: LauncherPaths;
   readonly options?: ConverterOptions;
   /** CPUs that the pod may use. */

@@ -1,4 +1,4 @@
-import { keepsTpm, type VirtualMachineInstance, vhostmdChannel } from '../../api/index.ts';
+import { isHighPerformance, keepsTpm, type VirtualMachineInstance, vhostmdChannel } from '../../api/index.ts';
 import { architectureOf } from './architecture.ts';
 import type { ConverterContext } from './context.ts';
 import { type CpuShape, cpuShape } from './cpu.ts';
@@ -8,7 +8,7 @@ import { filesystemElements } from './filesystems.ts';
 import { isEfi } from './firmware.ts';
 import { hostDeviceElements } from './host-devices.ts';
 import { interfaceElements } from './interfaces.ts';
-import { planIoThreads } from './io-threads.ts';
+import { type IoThreadPlan, planIoThreads } from './io-threads.ts';
 import { fileNamePart, userAlias } from './names.ts';
 import { serialSocket, socketPath, vncSocket } from './paths.ts';
 import { rootPortElements } from './pci-ports.ts';
@@ -22,16 +22,16 @@ const clientPassthroughSlots = 4;
 const defaultBalloonPeriodSeconds = 10;
 const freePageReportingAnnotation = 'kubevirt.io/free-page-reporting-disabled';
 
-/** `devices`, and the number of I/O threads that its disks use. */
+/** `devices`, and the I/O threads that its disks use. */
 export function deviceElements(
   vmi: VirtualMachineInstance,
   context: ConverterContext,
-): { devices: XmlContent; ioThreads: number } {
+): { devices: XmlContent; ioThreads: IoThreadPlan } {
   const devices = vmi.spec.domain.devices ?? {};
   const cpu: CpuShape = cpuShape(vmi);
   const plans = planDisks(vmi).filter((plan) => isAttachable(vmi, plan, context));
   const ioThreads = planIoThreads(vmi, plans, cpu.count);
-  const disks = diskSettings(vmi, context, ioThreads.byDisk);
+  const disks = diskSettings(vmi, context, ioThreads);
   const { virtio } = disks;
   const inputs = inputElements(vmi);
   const hostdev = hostDeviceElements(vmi, context);
@@ -62,9 +62,9 @@ export function deviceElements(
     panic: (devices.panicDevices ?? []).map(({ model }) => ({ '@model': model })),
     ...vsockElements(vmi),
   };
-  if (isPlacedOnRootComplex(vmi)) return { ioThreads: ioThreads.count, devices: placedOnRootComplex(all) };
+  if (isPlacedOnRootComplex(vmi)) return { ioThreads, devices: placedOnRootComplex(all) };
   const controller = [...controllers, ...rootPortElements(vmi, all)];
-  return { ioThreads: ioThreads.count, devices: { ...all, controller } };
+  return { ioThreads, devices: { ...all, controller } };
 }
 
 /** libvirt chooses the socket of the guest agent's; the agent of the node connects to that of the figures. */
@@ -180,7 +180,9 @@ function ownInputs(vmi: VirtualMachineInstance, hasTablet: boolean): XmlContent[
 function balloonElement(vmi: VirtualMachineInstance, context: ConverterContext, virtio: VirtioStyle): XmlContent {
   if (vmi.spec.domain.devices?.autoattachMemBalloon === false) return { '@model': 'none' };
   const period = context.options?.memBalloonStatsPeriodSeconds ?? defaultBalloonPeriodSeconds;
+  // The guest would be kept from its work by giving pages back that others shall not have anyway.
   const reporting =
+    !isHighPerformance(vmi) &&
     context.options?.clusterConfig?.freePageReportingDisabled !== true &&
     vmi.metadata.annotations?.[freePageReportingAnnotation] !== 'true';
   return {

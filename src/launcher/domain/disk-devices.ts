@@ -2,6 +2,7 @@ import type { Disk, DiskTarget, VirtualMachineInstance } from '../../api/index.t
 import type { ConverterContext, ResolvedDisk } from './context.ts';
 import { cpuShape } from './cpu.ts';
 import { ConvertError, invalid } from './errors.ts';
+import { type IoThreadPlan, ioThreadElements } from './io-threads.ts';
 import { userAlias } from './names.ts';
 import { pciAddress } from './pci.ts';
 import { type VirtioStyle, virtioStyle } from './virtio.ts';
@@ -26,14 +27,13 @@ export interface DiskSettings {
   readonly virtio: VirtioStyle;
   /** Queues of a virtio disk; 0 leaves it to QEMU. */
   readonly blockQueues: number;
-  /** I/O thread of a disk, by disk name. */
-  readonly ioThreads: ReadonlyMap<string, number>;
+  readonly ioThreads: IoThreadPlan;
 }
 
 export function diskSettings(
   vmi: VirtualMachineInstance,
   context: DiskSettings['context'],
-  ioThreads: ReadonlyMap<string, number>,
+  ioThreads: IoThreadPlan,
 ): DiskSettings {
   const { blockMultiQueue } = vmi.spec.domain.devices ?? {};
   return { context, virtio: virtioStyle(vmi), blockQueues: blockMultiQueue ? cpuShape(vmi).count : 0, ioThreads };
@@ -155,7 +155,7 @@ function driverElement(plan: DiskPlan, resolved: ResolvedDisk | undefined, setti
     '@io': disk.io || resolved?.io || undefined,
     '@discard': plan.kind !== 'cdrom' && !preallocated ? 'unmap' : undefined,
     '@queues': plan.bus === 'virtio' && settings.blockQueues > 0 ? settings.blockQueues : undefined,
-    '@iothread': settings.ioThreads.get(disk.name),
+    ...ioThreadElements(settings.ioThreads, plan),
     ...(plan.bus === 'virtio' && settings.virtio.driver),
   };
 }
@@ -168,7 +168,7 @@ function sourceElement(plan: DiskPlan, resolved: ResolvedDisk): XmlContent {
   };
   if (!plan.target.reservation || plan.kind !== 'lun') return source;
   const helper = { '@type': 'unix', '@path': reservationSocket, '@mode': 'client' };
-  return { ...source, reservations: { '@managed': 'no', source: helper } };
+  return { ...source, reservations: { '@managed': 'no', '@migration': 'yes', source: helper } };
 }
 
 /** libvirt reads it since 10.10; an older one passes it over, and QEMU finds the image by the header of the record. */

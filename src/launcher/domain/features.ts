@@ -67,12 +67,12 @@ export function featuresElement(vmi: VirtualMachineInstance): XmlContent {
 
 /** A guest with CPUs of its own may wait actively. */
 function kvmElement(vmi: VirtualMachineInstance): XmlContent {
-  const hidden = (vmi.spec.domain.features?.kvm as { hidden?: boolean } | undefined)?.hidden;
+  const kvm = vmi.spec.domain.features?.kvm as { hidden?: boolean } | undefined;
   const isDedicated = architectureOf(vmi).isPc && vmi.spec.domain.cpu?.dedicatedCpuPlacement === true;
-  if (hidden === undefined && !isDedicated) return {};
+  if (!kvm && !isDedicated) return {};
   return {
     kvm: {
-      ...(hidden !== undefined && { hidden: { '@state': onOff(hidden) } }),
+      ...(kvm && { hidden: { '@state': onOff(kvm.hidden === true) } }),
       ...(isDedicated && { 'hint-dedicated': { '@state': 'on' } }),
     },
   };

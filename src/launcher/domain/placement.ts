@@ -3,6 +3,7 @@ import type { ConverterContext } from './context.ts';
 import type { CpuShape } from './cpu.ts';
 import { CpuPool } from './cpu-pool.ts';
 import { ConvertError, invalid } from './errors.ts';
+import type { IoThreadPlan } from './io-threads.ts';
 import type { XmlContent } from './xml.ts';
 
 /** Which CPU of the host each thread of a guest with dedicated CPUs has. */
@@ -28,7 +29,7 @@ export type PlacementContext = Pick<ConverterContext, 'cpuSet'> & {
 export function placeCpus(
   vmi: VirtualMachineInstance,
   shape: CpuShape,
-  ioThreadCount: number,
+  threads: IoThreadPlan,
   { cpuSet, options }: PlacementContext,
 ): CpuPlacement | undefined {
   const { cpu } = vmi.spec.domain;
@@ -40,8 +41,10 @@ export function placeCpus(
   const crossesCells = !cpu.numa?.guestMappingPassthrough;
   const vcpus = pool.takeCores(shape.sockets * shape.cores, { crossesCells });
   if (!vcpus) throw tooFew(shape, cpuSet, crossesCells);
-  const emulator = cpu.isolateEmulatorThread ? emulatorCpus(vmi, pool, shape.count) : undefined;
-  const ioThreads = ioThreadCpus(ioThreadCount, cpuSet.slice(0, shape.count), emulator);
+  const own = threads.isPool ? Array.from({ length: threads.count }, () => [poolCpu(pool, threads.count)]) : undefined;
+  const pinned = shape.count + (own?.length ?? 0);
+  const emulator = cpu.isolateEmulatorThread ? emulatorCpus(vmi, pool, pinned) : undefined;
+  const ioThreads = own ?? ioThreadCpus(threads.count, cpuSet.slice(0, shape.count), emulator);
   return { vcpus, ...(emulator && { emulator }), ioThreads };
 }
 
@@ -65,12 +68,21 @@ function tooFew({ count, threads }: CpuShape, cpuSet: readonly number[], crosses
   return new ConvertError('NOT_ENOUGH_CPUS', `${fit}, ${has}: use fewer threads per core`);
 }
 
-function emulatorCpus(vmi: VirtualMachineInstance, pool: CpuPool, vcpus: number): readonly number[] {
-  const isEven = vmi.metadata.annotations?.[evenParityAnnotation] !== undefined && vcpus % 2 === 0;
+/** The pod has a CPU for each thread of the pool, besides those of the vCPUs. */
+function poolCpu(pool: CpuPool, count: number): number {
+  const cpu = pool.takeThread();
+  if (cpu !== undefined) return cpu;
+  const problem = `ioThreads.supplementalPoolThreadCount ${count} needs as many CPUs besides those of the vCPUs, and the launcher pod has not`;
+  throw new ConvertError('NOT_ENOUGH_CPUS', `${problem}: lower it`);
+}
+
+/** `pinned`: vCPUs and I/O threads that have a CPU. */
+function emulatorCpus(vmi: VirtualMachineInstance, pool: CpuPool, pinned: number): readonly number[] {
+  const isEven = vmi.metadata.annotations?.[evenParityAnnotation] !== undefined && pinned % 2 === 0;
   return Array.from({ length: isEven ? 2 : 1 }, () => {
     const cpu = pool.takeThread();
     if (cpu !== undefined) return cpu;
-    const problem = `isolateEmulatorThread needs a CPU besides those of the ${vcpus} vCPUs, and the launcher pod has no more`;
+    const problem = `isolateEmulatorThread needs a CPU besides the ${pinned} of vCPUs and I/O threads, and the launcher pod has no more`;
     throw new ConvertError('NOT_ENOUGH_CPUS', `${problem}: remove isolateEmulatorThread`);
   });
 }

@@ -2,7 +2,7 @@ import type { VirtualMachineInstance } from '../../api/index.ts';
 import { cpuShape } from './cpu.ts';
 import { type DiskPlan, type DiskSettings, diskElement, diskSettings, planEntries } from './disk-devices.ts';
 import { invalid } from './errors.ts';
-import { planIoThreads } from './io-threads.ts';
+import { type IoThreadPlan, noIoThreads, planIoThreads } from './io-threads.ts';
 import type { LiveDomain } from './live-disks.ts';
 import { allDiskEntries, isHotplugged, isReady, statusOf } from './volumes.ts';
 import { renderXml } from './xml.ts';
@@ -52,26 +52,27 @@ export function pluggedDiskXml(
   return renderXml('disk', diskElement(plan, diskSettings(vmi, given.context, threads)));
 }
 
-/** QEMU's threads are those of its start: a disk that comes later shares one of them. */
+/** QEMU's threads are those of its start: a disk that comes later shares one of them, or the pool. */
 function ioThreads(
   vmi: VirtualMachineInstance,
   plan: DiskPlan,
   all: readonly WantedDisk[],
   count: number,
-): ReadonlyMap<string, number> {
-  const { byDisk } = planIoThreads(
+): IoThreadPlan {
+  const planned = planIoThreads(
     vmi,
     all.map((wanted) => wanted.plan),
     cpuShape(vmi).count,
   );
+  if (planned.isPool) return { ...planned, count: Math.min(planned.count, count) };
   const { disk } = plan.entry;
-  const id = byDisk.get(disk.name);
-  if (id === undefined) return new Map();
+  const id = planned.byDisk.get(disk.name);
+  if (id === undefined) return noIoThreads;
   if (id > count && disk.dedicatedIOThread) {
     throw invalid(
       `spec.domain.devices.disks[${disk.name}].dedicatedIOThread`,
       'the guest was started without a thread for it: remove it, or restart the guest',
     );
   }
-  return count === 0 ? new Map() : new Map([[disk.name, ((id - 1) % count) + 1]]);
+  return count === 0 ? noIoThreads : { ...planned, byDisk: new Map([[disk.name, ((id - 1) % count) + 1]]) };
 }

@@ -3,6 +3,7 @@ import { checkAccessCredentials } from './access-credentials.ts';
 import { findArchitecture } from './architecture.ts';
 import type { ConverterContext } from './context.ts';
 import { unsupported } from './errors.ts';
+import { refusePoolOfOld } from './io-threads.ts';
 import { checkLaunchSecurity } from './launch-security.ts';
 
 /** Guests are told of tags by a config drive, and by nothing else. */
@@ -29,6 +30,7 @@ export function refuseUnsupported(vmi: VirtualMachineInstance, context: Converte
     throw unsupported(`spec.architecture ${architecture}`, `only ${context.architecture} guests run here`);
   }
   checkLaunchSecurity(vmi, context);
+  refusePoolOfOld(vmi, context.libvirtVersion);
   refuseTags(vmi);
   checkAccessCredentials(vmi);
 }

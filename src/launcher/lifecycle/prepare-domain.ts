@@ -27,6 +27,7 @@ export interface PrepareDomainOptions {
   readonly hooks: DomainHooks;
   /** Sets up what the guest's networks need; gives the pod's network devices. */
   readonly setUpNetwork: (vmi: VirtualMachineInstance) => Promise<ReadonlyMap<string, NetworkLink>>;
+  readonly libvirtVersion: () => Promise<number>;
   /** Set when QEMU runs as another user than this process. */
   readonly owner: { readonly uid: number; readonly gid: number } | undefined;
 }
@@ -62,6 +63,7 @@ export async function prepareDomain(
   const xml = buildDomainXml(vmi, {
     hypervisor,
     architecture: options.architecture,
+    libvirtVersion: await options.libvirtVersion(),
     paths,
     options: converter,
     cpuSet,

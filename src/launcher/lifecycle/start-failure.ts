@@ -63,6 +63,11 @@ const causes: readonly Cause[] = [
       `spec.domain.features.hyperv: this machine cannot give a guest ${setting ?? feature}: it needs hardware virtualization (KVM); remove what asks for it`,
   },
   {
+    pattern: /IOThread mapping for disk .{1,80} is not available/,
+    words: () =>
+      'spec.domain.ioThreadsPolicy supplementalPool: disks share a pool of threads since QEMU 9, and this one is older: use "auto" or "shared"',
+  },
+  {
     pattern: /Unknown CPU model (\S{1,60})/i,
     words: ([, model]) => `${cpu}.model: there is no CPU model ${quoted(model)} here: ${anotherCpu}`,
   },

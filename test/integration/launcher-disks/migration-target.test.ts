@@ -28,6 +28,7 @@ function podOf(t: TestContext) {
     architecture: 'amd64',
     paths,
     cpuSet: [0],
+    libvirtVersion: async () => 9_000_000,
     owner: undefined,
     hooks: noHooks,
   } as const;

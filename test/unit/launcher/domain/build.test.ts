@@ -58,7 +58,6 @@ const unsupportedCases: readonly UnsupportedCase[] = [
     { networks: [{ name: 'n', pod: {} }], volumes: [{ name: 'seed', cloudInitConfigDrive: {} }] },
   ],
   ['spec.architecture arm64', {}, { architecture: 'arm64' }],
-  ['spec.domain.ioThreadsPolicy supplementalPool', { ioThreadsPolicy: 'supplementalPool' }],
   [
     'spec.networks[n].resourceClaim',
     { devices: { interfaces: [{ name: 'n', sriov: {} }] } },
@@ -111,6 +110,17 @@ const invalidCases: readonly (readonly [string, string, DomainSpecInput, Partial
     'guestMappingPassthrough',
     { cpu: { dedicatedCpuPlacement: true, numa: { guestMappingPassthrough: {} } } },
   ],
+  [
+    'a pool of no I/O threads',
+    'ioThreads.supplementalPoolThreadCount',
+    { ioThreadsPolicy: 'supplementalPool', ioThreads: { supplementalPoolThreadCount: 0 } },
+  ],
+  [
+    'a pool of I/O threads of no size',
+    'ioThreads.supplementalPoolThreadCount',
+    { ioThreadsPolicy: 'supplementalPool' },
+  ],
+  ['an unknown policy of I/O threads', 'spec.domain.ioThreadsPolicy', { ioThreadsPolicy: 'many' }, rootVolume],
   ['an unknown feature policy', 'features[aes].policy', { cpu: { features: [{ name: 'aes', policy: 'maybe' }] } }],
   ['a UUID that is none', 'spec.domain.firmware.uuid', { firmware: { uuid: 'abc' } }],
   ['ACPI tables without a table', 'firmware.acpi: names no table', { firmware: { acpi: {} } }],

@@ -244,6 +244,35 @@ export const goldenCases: readonly GoldenCase[] = [
     },
   ),
   golden(
+    'io-thread-pool',
+    vmiWith(
+      {
+        ioThreadsPolicy: 'supplementalPool',
+        ioThreads: { supplementalPoolThreadCount: 2 },
+        features: { kvm: {} },
+        devices: {
+          ...lean,
+          disks: [
+            { name: 'root', disk: { bus: 'virtio' } },
+            { name: 'data', disk: { bus: 'virtio' }, dedicatedIOThread: true },
+            { name: 'claim', lun: { bus: 'scsi', reservation: true } },
+          ],
+        },
+      },
+      {
+        volumes: ['root', 'data', 'claim'].map((name) => ({ name, containerDisk: { image: 'i' } })),
+      },
+    ),
+    {
+      libvirtVersion: 12_000_000,
+      disks: new Map([
+        ['root', overlay],
+        ['data', rawFile],
+        ['claim', { ...rawFile, path: '/dev/claim', isBlock: true }],
+      ]),
+    },
+  ),
+  golden(
     'realtime-numa',
     vmiWith({
       cpu: {

@@ -1,7 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { DomainSpecInput } from '../../../../src/api/index.ts';
-import { buildDomainXml, type ConverterContext, parseDomainXml } from '../../../../src/launcher/domain/index.ts';
+import {
+  buildDomainXml,
+  type ConverterContext,
+  parseDomainXml,
+  wantedCpus,
+} from '../../../../src/launcher/domain/index.ts';
 import { child, childrenOf, parseXml } from '../../../../src/launcher/domain/xml.ts';
 import { contextWith, lean, overlay, twoCells, vmiWith } from './cases.ts';
 
@@ -81,6 +86,32 @@ for (const [what, cores, disks, expected] of threadCases) {
     assert.deepEqual(tuneOf(buildDomainXml(vmi, contextWith(context))).ioThreads, expected);
   });
 }
+
+const pool = (count: number) => ({
+  ioThreadsPolicy: 'supplementalPool',
+  ioThreads: { supplementalPoolThreadCount: count },
+});
+
+test('each I/O thread of a pool has a CPU besides those of the vCPUs, and the emulator comes after them', () => {
+  const annotations = { 'alpha.kubevirt.io/EmulatorThreadCompleteToEvenParity': '' };
+  const tune = (threads: number) => {
+    const cpu = dedicated({ cores: 2, isolateEmulatorThread: true });
+    const vmi = vmiWith({ devices: lean, ...pool(threads), cpu }, {}, { annotations });
+    return tuneOf(buildDomainXml(vmi, contextWith({ cpuSet: [0, 1, 2, 3, 4, 5] })));
+  };
+  assert.deepEqual(tune(1), { vcpus: ['0', '1'], ioThreads: ['2'], emulator: ['3'] });
+  assert.deepEqual(tune(2), { vcpus: ['0', '1'], ioThreads: ['2', '3'], emulator: ['4,5'] });
+  assert.throws(() => xmlOf(dedicated({ cores: 2 }), { cpuSet: [0, 1, 2] }, pool(2)), {
+    code: 'NOT_ENOUGH_CPUS',
+    message: /supplementalPoolThreadCount 2 needs as many CPUs besides/,
+  });
+});
+
+test('vCPUs that are plugged leave the CPUs of a pool alone', () => {
+  const vmi = vmiWith({ devices: lean, ...pool(1), cpu: dedicated({ sockets: 2, isolateEmulatorThread: true }) });
+  const { placement } = wantedCpus(vmi, { cpuSet: [0, 1, 2, 3] });
+  assert.deepEqual(placement, { vcpus: [0, 1], ioThreads: [[2]], emulator: [3] });
+});
 
 const numa = dedicated({ sockets: 2, numa: { guestMappingPassthrough: {} } });
 const hugePages = { pageSize: '2Mi' };

@@ -216,6 +216,16 @@ test('a plugged virtio disk shares the I/O threads that QEMU was started with', 
   assert.doesNotMatch(xmlOf(none, { ...data, disks }, auto), /iothread/);
 });
 
+test('a plugged virtio disk is served by the pool that QEMU was started with', () => {
+  const disks: Disk[] = [{ name: 'data', disk: { bus: 'virtio' } }];
+  const pool = { ioThreadsPolicy: 'supplementalPool', ioThreads: { supplementalPoolThreadCount: 2 } };
+  const ids = (xml: string) => [...xml.matchAll(/<iothread id="(\d)"/g)].map(([, id]) => id);
+  assert.deepEqual(ids(xmlOf(liveDomain(root), { ...data, disks }, pool)), ['1', '2']);
+  const none = readLiveDomain('<domain><devices/></domain>');
+  assert.doesNotMatch(xmlOf(none, { ...data, disks }, pool), /iothread/);
+  assert.doesNotMatch(xmlOf(liveDomain(root), { ...data, disks: [scsi] }, pool), /iothread/);
+});
+
 test('a thread of its own and a LUN on a file are refused in words', () => {
   const own: Disk[] = [{ name: 'data', disk: { bus: 'virtio' }, dedicatedIOThread: true }];
   const none = readLiveDomain('<domain><devices/></domain>');

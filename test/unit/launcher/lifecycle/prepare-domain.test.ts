@@ -22,6 +22,7 @@ function preparation(t: TestContext) {
     architecture: 'amd64',
     paths: launcherPaths({ nonRoot: true, root }),
     cpuSet: [0],
+    libvirtVersion: async () => 9_000_000,
     owner: undefined,
     setUpNetwork: async () => new Map(),
   } as const;
@@ -53,4 +54,14 @@ test('a hook sidecar may change a domain, and not its name, by which it is found
   await assert.rejects(renamed, { code: 'HOOK_FAILED', message: /made domain default_other out of default_small/ });
   const broken = prepare(vmi, changing('</domain>', ''));
   await assert.rejects(broken, { code: 'BAD_XML', message: /cannot be read: .*: hook sidecars changed it: look into/ });
+});
+
+test('disks that share a pool of threads need a libvirt that knows it', async (t) => {
+  const { prepare } = preparation(t);
+  const vmi = launcherVmi();
+  const pool = { ioThreadsPolicy: 'supplementalPool', ioThreads: { supplementalPoolThreadCount: 2 } };
+  await assert.rejects(prepare({ ...vmi, spec: { ...vmi.spec, domain: { ...vmi.spec.domain, ...pool } } }), {
+    code: 'UNSUPPORTED_FIELD',
+    message: /ioThreadsPolicy supplementalPool.* since libvirt 10, and the launcher has 9\.0: use "auto" or "shared"/,
+  });
 });

@@ -72,6 +72,10 @@ for (const [text, words] of [
     'internal error: qemu-system-x86_64: Hyper-V synthetic interrupt controller (hv-synic) is not supported by kernel',
     /^spec\.domain\.features\.hyperv: .*\(hv-synic\): /,
   ],
+  [
+    "unsupported configuration: IOThread mapping for disk 'vda' is not available with this QEMU binary",
+    /^spec\.domain\.ioThreadsPolicy supplementalPool: .* since QEMU 9/,
+  ],
   ['internal error: Unknown CPU model Foo', /^spec\.domain\.cpu\.model: there is no CPU model "Foo" here/],
   [
     "unsupported configuration: CPU mode 'host-passthrough' for x86_64 qemu domain on x86_64 host is not supported by hypervisor",
