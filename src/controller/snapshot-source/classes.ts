@@ -1,5 +1,5 @@
 import { type KubeObject, resources, type StorageClass, type VolumeSnapshotClass } from '../../api/index.ts';
-import { type Clock, memberAt } from '../../base/index.ts';
+import { backoffDelayMs, type Clock, memberAt } from '../../base/index.ts';
 import { getIfThere, type Informer, isKubeError, type KubeClient } from '../../kube/index.ts';
 
 export type FoundClass =
@@ -19,8 +19,9 @@ export interface SnapshotClassesDeps {
   readonly clock: Clock;
 }
 
+/** What a profile said, or why it did not answer. */
 interface Profiled {
-  readonly name: unknown;
+  readonly answer: { readonly name: unknown } | { readonly error: unknown; readonly failures: number };
   readonly untilMs: number;
 }
 
@@ -29,11 +30,16 @@ const isDefault = ({ metadata }: KubeObject) =>
 
 /** Storage profiles are not followed: they are read where there are several classes, and what they say is told again for so long. */
 const profileMs = 60_000;
+/** One that could not be read is asked again after these pauses. */
+const profileBackoff = { baseMs: 1_000, maxMs: profileMs };
 
 /** Of which class VolumeSnapshots of a storage class are made. */
 export class SnapshotClasses {
   readonly #deps: SnapshotClassesDeps;
   readonly #profiles = new Map<string, Profiled>();
+  readonly #listeners = new Set<() => void>();
+  /** Ends tries to read profiles again, by storage class. */
+  readonly #retries = new Map<string, () => void>();
 
   constructor(deps: SnapshotClassesDeps) {
     this.#deps = deps;
@@ -67,13 +73,18 @@ export class SnapshotClasses {
     }
   }
 
-  /** Calls back when classes come, go or change, and when it is known for the first time which there are. */
+  /**
+   * Calls back when classes come, go or change, when it is known for the first time which there are, and when a storage profile can be read that could
+   * not.
+   */
   onChange(listener: () => void): () => void {
     const ending = new AbortController();
+    this.#listeners.add(listener);
     const ends = this.#followed.map(([, informer]) => {
       let isHeard = false;
       const changed = () => {
         this.#profiles.clear();
+        this.#endRetries();
         if (isHeard) listener();
       };
       const end = informer.addHandlers({ added: changed, updated: changed, deleted: changed });
@@ -89,6 +100,8 @@ export class SnapshotClasses {
     });
     return () => {
       ending.abort();
+      this.#listeners.delete(listener);
+      if (this.#listeners.size === 0) this.#endRetries();
       for (const end of ends) end();
     };
   }
@@ -133,12 +146,56 @@ export class SnapshotClasses {
   }
 
   async #keptProfile(storageClass: string, signal: AbortSignal): Promise<unknown> {
-    const nowMs = this.#deps.clock.monotonicMs();
     const kept = this.#profiles.get(storageClass);
-    if (kept && kept.untilMs > nowMs) return kept.name;
-    const name = await this.#readProfile(storageClass, signal);
-    this.#profiles.set(storageClass, { name, untilMs: nowMs + profileMs });
-    return name;
+    const isKept = kept !== undefined && kept.untilMs > this.#deps.clock.monotonicMs();
+    const answer = isKept ? kept.answer : await this.#askProfile(storageClass, kept, signal);
+    if ('error' in answer) throw answer.error;
+    return answer.name;
+  }
+
+  /** An answer of either kind is kept. Rejects when it is aborted, or by a fault of this program. */
+  async #askProfile(
+    storageClass: string,
+    earlier: Profiled | undefined,
+    signal: AbortSignal,
+  ): Promise<Profiled['answer']> {
+    const keep = (answer: Profiled['answer'], forMs: number) => {
+      this.#profiles.set(storageClass, { answer, untilMs: this.#deps.clock.monotonicMs() + forMs });
+      return answer;
+    };
+    try {
+      return keep({ name: await this.#readProfile(storageClass, signal) }, profileMs);
+    } catch (error) {
+      if (signal.aborted || !isKubeError(error)) throw error;
+      const failures = (earlier && 'error' in earlier.answer ? earlier.answer.failures : 0) + 1;
+      const pauseMs = backoffDelayMs(failures, profileBackoff);
+      this.#retryLater(storageClass, pauseMs);
+      return keep({ error, failures }, pauseMs);
+    }
+  }
+
+  /** On behalf of those who follow: they are woken by an answer, and by nothing before. */
+  #retryLater(storageClass: string, pauseMs: number): void {
+    this.#retries.get(storageClass)?.();
+    if (this.#listeners.size === 0) return;
+    const ending = new AbortController();
+    const again = async () => {
+      const answer = await this.#askProfile(storageClass, this.#profiles.get(storageClass), ending.signal);
+      if ('error' in answer) return;
+      this.#retries.delete(storageClass);
+      for (const listener of this.#listeners) listener();
+    };
+    // Only what nobody wants to know any more rejects.
+    const cancel = this.#deps.clock.schedule(pauseMs, () => void again().catch(() => undefined));
+    this.#retries.set(storageClass, () => {
+      cancel();
+      ending.abort();
+    });
+  }
+
+  #endRetries(): void {
+    for (const end of this.#retries.values()) end();
+    this.#retries.clear();
   }
 
   async #newest(name: string, signal: AbortSignal): Promise<VolumeSnapshotClass[]> {

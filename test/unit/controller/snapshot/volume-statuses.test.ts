@@ -201,6 +201,7 @@ describe('which volumes of a VM a snapshot would have', () => {
     assert.deepEqual(await said(), { name: 'root', enabled: false, reason: 'StorageProfile fast cannot be read' });
     world.profile = () => ({});
     world.snapshotClasses.upsert(snapshotClass('third', 'driver', byDefault));
+    await world.clock.pass(1_000);
     assert.deepEqual(await said(), { name: 'root', enabled: true });
   });
 
@@ -260,5 +261,40 @@ describe('who is told that they may have changed', () => {
     assert.deepEqual(take(), [undefined]);
     world.snapshotClasses.upsert(snapshotClass('snap', 'driver'));
     assert.deepEqual(take(), [undefined]);
+  });
+
+  test('all VMs, when a storage profile can be read that could not: it is asked again after pauses that grow, whoever asks meanwhile', async () => {
+    const world = World.read(claimOn('root', 'fast'));
+    world.snapshotClasses.upsert(snapshotClass('second', 'driver'));
+    const { take, end } = follow(world);
+    world.profile = () => {
+      throw new KubeError('SERVER_ERROR', 'etcd is away', { httpStatus: 500 });
+    };
+    const said = async () => (await world.of(vmWith([onClaim('root')])))?.[0];
+    const unread = { name: 'root', enabled: false, reason: 'StorageProfile fast cannot be read' };
+    for (let asked = 0; asked < 3; asked++) assert.deepEqual(await said(), unread);
+    assert.equal(world.profileReads, 1);
+    for (let seconds = 0; seconds < 300; seconds++) await world.clock.pass(1_000);
+    // After 1, 3, 7, 15, 31 and 63 seconds, and then each minute.
+    assert.deepEqual([world.profileReads, take(), await said()], [10, [], unread]);
+    world.profile = () => ({ status: { snapshotClass: 'second' } });
+    await world.clock.pass(60_000);
+    assert.deepEqual([take(), await said()], [[undefined], { name: 'root', enabled: true }]);
+    await world.clock.pass(600_000);
+    assert.equal(world.profileReads, 11);
+    end();
+  });
+
+  test('nobody, when none follows any more: no profile is asked again', async () => {
+    const world = World.read(claimOn('root', 'fast'));
+    world.snapshotClasses.upsert(snapshotClass('second', 'driver'));
+    const { end } = follow(world);
+    world.profile = () => {
+      throw new KubeError('SERVER_ERROR', 'etcd is away', { httpStatus: 500 });
+    };
+    await world.of(vmWith([onClaim('root')]));
+    end();
+    await world.clock.pass(600_000);
+    assert.equal(world.profileReads, 1);
   });
 });
