@@ -1,7 +1,15 @@
 import type { KubeObject } from '../api/index.ts';
 import { errorMessage } from '../base/index.ts';
 import { type EventRecorder, isKubeError } from '../kube/index.ts';
-import { longerPause, type ObjectEvent, type Observed } from '../reconcile/index.ts';
+import {
+  type LastRule,
+  longerPause,
+  type ObjectEvent,
+  type Observed,
+  type Rule,
+  type RuleTable,
+  ruleTable,
+} from '../reconcile/index.ts';
 
 /** Upstream's pauses begin at 5 ms, too, and double (client-go's default rate limiter); a minute is the longest here. */
 export const controllerBackoff = {
@@ -48,9 +56,36 @@ export async function orUnclear<T, B extends object>(
   }
 }
 
-/** Nothing is done about an object of which that is said, and the API server is asked again. */
-export function unclearPlan(seen: Observed) {
-  return { steps: [], requeueAfterMs: longerPause(seen, 'api-without-answer', unclearPauses) } as const;
+/** What a controller calls its objects, and what it makes of a plan in which nothing is done. */
+interface Nothing<Plan> {
+  /** In words. */
+  readonly object: string;
+  readonly plan: (nothing: { readonly steps: readonly []; readonly requeueAfterMs?: number }) => Plan;
+}
+
+/** The last rule about objects of which there is none any more; `rules` come before it. */
+export function goneTable<Seen, Plan>(
+  { object, plan }: Nothing<Plan>,
+  rules: readonly Rule<Seen, Plan>[] = [],
+): RuleTable<Seen, Plan> {
+  return ruleTable(rules, goneRule(object, plan));
+}
+
+/** The same, and of an object of which the API server did not say enough: it is asked again. `asked`: what it did not say, in words. */
+export function goneOrUnclearTable<Seen extends Observed & { readonly kind: string }, Plan>(
+  { object, plan, asked }: Nothing<Plan> & { readonly asked: string },
+  rules: readonly Rule<Seen, Plan>[] = [],
+): RuleTable<Seen, Plan> {
+  const gone = { ...goneRule(object, plan), when: ({ kind }: Seen) => kind === 'absent' };
+  return ruleTable<Seen, Plan>([...rules, gone], {
+    name: 'api-without-answer',
+    why: `The API server did not say ${asked}: it is asked again.`,
+    plan: (seen) => plan({ steps: [], requeueAfterMs: longerPause(seen, 'api-without-answer', unclearPauses) }),
+  });
+}
+
+function goneRule<Plan>(object: string, plan: Nothing<Plan>['plan']): LastRule<unknown, Plan> {
+  return { name: 'gone', why: `There is no ${object} of this name.`, plan: () => plan({ steps: [] }) };
 }
 
 /** Made when it is asked for, and then kept. */

@@ -1,6 +1,6 @@
 import { findCondition, isReadyToUse, type VirtualMachineClone } from '../../api/index.ts';
 import { type Decided, decideBy, longerPause, type ObjectEvent, ruleTable, type Step } from '../../reconcile/index.ts';
-import { unclearPlan } from '../reconciling.ts';
+import { goneOrUnclearTable } from '../reconciling.ts';
 import type { SaidConditions } from '../snapshot-source/index.ts';
 import type { CloneObservation, PresentClone } from './observe.ts';
 
@@ -240,21 +240,11 @@ const presentTable = ruleTable<Facts, ClonePlan>(
   },
 );
 
-const otherTable = ruleTable<Exclude<CloneObservation, Facts>, ClonePlan>(
-  [
-    {
-      name: 'gone',
-      why: 'There is no clone of this name.',
-      when: ({ kind }) => kind === 'absent',
-      plan: () => ({ steps: [] }),
-    },
-  ],
-  {
-    name: 'api-without-answer',
-    why: 'The API server did not say what can be cloned: it is asked again.',
-    plan: (unclear) => unclearPlan(unclear),
-  },
-);
+const otherTable = goneOrUnclearTable<Exclude<CloneObservation, Facts>, ClonePlan>({
+  object: 'clone',
+  asked: 'what can be cloned',
+  plan: (nothing) => nothing,
+});
 
 export const cloneRules = [...presentTable.rules, ...otherTable.rules];
 

@@ -1,6 +1,6 @@
 import { findCondition, type Pod } from '../../api/index.ts';
 import { type Decided, decideBy, longerPause, type ObjectEvent, ruleTable, type Step } from '../../reconcile/index.ts';
-import { unclearPlan } from '../reconciling.ts';
+import { goneOrUnclearTable } from '../reconciling.ts';
 import type { ExportObservation, PresentExport } from './observation.ts';
 import { certificateText, certificateTimes } from './pod.ts';
 import type { Said } from './status.ts';
@@ -247,21 +247,11 @@ const presentTable = ruleTable<Facts, ExportPlan>(
   },
 );
 
-const otherTable = ruleTable<Exclude<ExportObservation, Facts>, ExportPlan>(
-  [
-    {
-      name: 'gone',
-      why: 'There is no export of this name.',
-      when: ({ kind }) => kind === 'absent',
-      plan: () => ({ steps: [] }),
-    },
-  ],
-  {
-    name: 'api-without-answer',
-    why: 'The API server did not say what can be exported: it is asked again.',
-    plan: (unclear) => unclearPlan(unclear),
-  },
-);
+const otherTable = goneOrUnclearTable<Exclude<ExportObservation, Facts>, ExportPlan>({
+  object: 'export',
+  asked: 'what can be exported',
+  plan: (nothing) => nothing,
+});
 
 export const exportRules = [...presentTable.rules, ...otherTable.rules];
 

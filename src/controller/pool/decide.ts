@@ -1,6 +1,6 @@
 import { isBeingDeleted, type VirtualMachine, type VirtualMachineInstance } from '../../api/index.ts';
 import { type Decided, decideBy, ruleTable, type Step } from '../../reconcile/index.ts';
-import { unclearPlan } from '../reconciling.ts';
+import { goneOrUnclearTable } from '../reconciling.ts';
 import { hasFinalizer, type PoolObservation, type PresentPool } from './observe.ts';
 import { preservationOf, strategyOf } from './strategies.ts';
 import type { Updates } from './updates.ts';
@@ -180,7 +180,12 @@ const presentTable = ruleTable<PresentPool, Plan>(
   },
 );
 
-const otherTable = ruleTable<Exclude<PoolObservation, PresentPool>, Plan>(
+const otherTable = goneOrUnclearTable<Exclude<PoolObservation, PresentPool>, Plan>(
+  {
+    object: 'pool',
+    asked: 'what the VMs of the pool were made from, or which there are',
+    plan: (nothing) => ({ ...nothing, keepsStatus: true }),
+  },
   [
     {
       name: 'outlived',
@@ -188,21 +193,7 @@ const otherTable = ruleTable<Exclude<PoolObservation, PresentPool>, Plan>(
       when: (seen) => seen.kind === 'absent' && seen.former.length > 0,
       plan: (seen) => ({ steps: seen.kind === 'absent' ? releaseOf(seen.former) : [], requeueAfterMs: 0 }),
     },
-    {
-      name: 'gone',
-      why: 'There is no pool of this name.',
-      when: ({ kind }) => kind === 'absent',
-      plan: () => ({ steps: [] }),
-    },
   ],
-  {
-    name: 'api-without-answer',
-    why: 'The API server did not say what the VMs of the pool were made from, or which there are: it is asked again.',
-    plan: (unclear) => ({
-      ...unclearPlan(unclear),
-      keepsStatus: true,
-    }),
-  },
 );
 
 export const poolRules = [...presentTable.rules, ...otherTable.rules];

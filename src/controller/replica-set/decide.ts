@@ -1,6 +1,6 @@
 import { isBeingDeleted, observedApiVersion, type VirtualMachineInstance } from '../../api/index.ts';
 import { type Decided, decideBy, ruleTable, type Step } from '../../reconcile/index.ts';
-import { unclearPlan } from '../reconciling.ts';
+import { goneOrUnclearTable } from '../reconciling.ts';
 import { isReady, type PresentSet, type SetObservation } from './observe.ts';
 
 export interface SetStepArgs {
@@ -100,24 +100,11 @@ const presentTable = ruleTable<PresentSet, Plan>(
   },
 );
 
-const otherTable = ruleTable<Exclude<SetObservation, PresentSet>, Plan>(
-  [
-    {
-      name: 'gone',
-      why: 'There is no set of this name.',
-      when: ({ kind }) => kind === 'absent',
-      plan: () => ({ steps: [] }),
-    },
-  ],
-  {
-    name: 'api-without-answer',
-    why: 'VMIs seem to be missing or too many, and the API server did not say whether they are: it is asked again.',
-    plan: (unclear) => ({
-      ...unclearPlan(unclear),
-      keepsStatus: true,
-    }),
-  },
-);
+const otherTable = goneOrUnclearTable<Exclude<SetObservation, PresentSet>, Plan>({
+  object: 'set',
+  asked: 'whether VMIs that seem to be missing or too many are so',
+  plan: (nothing) => ({ ...nothing, keepsStatus: true }),
+});
 
 export const replicaSetRules = [...presentTable.rules, ...otherTable.rules];
 

@@ -7,6 +7,7 @@ import {
 } from '../../api/index.ts';
 import { sameJson } from '../../base/index.ts';
 import { decideBy, type ObjectEvent, ruleTable } from '../../reconcile/index.ts';
+import { goneTable } from '../reconciling.ts';
 import type { RestoreObservation, SourceFacts, VolumeFacts } from './observation.ts';
 import { type Facts, failing, lookMs, type RestoreDecision, type RestorePlan, type Said, troubled } from './plan.ts';
 import { targetRules } from './target-rules.ts';
@@ -338,7 +339,8 @@ const presentTable = ruleTable<Facts, RestorePlan>(
   },
 );
 
-const absentTable = ruleTable<Exclude<RestoreObservation, Facts>, RestorePlan>(
+const absentTable = goneTable<Exclude<RestoreObservation, Facts>, RestorePlan>(
+  { object: 'restore', plan: (nothing) => nothing },
   [
     {
       name: 'gone-target-locked',
@@ -347,7 +349,6 @@ const absentTable = ruleTable<Exclude<RestoreObservation, Facts>, RestorePlan>(
       plan: ({ marked }) => ({ steps: [{ step: 'unlockVms', vms: marked }] }),
     },
   ],
-  { name: 'gone', why: 'There is no restore of this name.', plan: () => ({ steps: [] }) },
 );
 
 export const restoreRules = [...presentTable.rules, ...absentTable.rules];

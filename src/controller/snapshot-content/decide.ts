@@ -1,5 +1,6 @@
 import { finalizers, isTaken } from '../../api/index.ts';
 import { type Decided, decideBy, type ObjectEvent, ruleTable, type Step } from '../../reconcile/index.ts';
+import { goneTable } from '../reconciling.ts';
 import { canFreeze, failureDeadlineMs, freezeLimit } from '../snapshot-source/index.ts';
 import type { AbsentContent, BackupFacts, ContentObservation, PresentContent } from './observe.ts';
 
@@ -168,10 +169,9 @@ function problemOf(facts: Facts): Pick<ContentPlan, 'problem'> {
   return problem === undefined ? {} : { problem };
 }
 
-const absentTable = ruleTable<AbsentContent, ContentPlan>([], {
-  name: 'gone',
-  why: 'There is no content of this name.',
-  plan: () => ({ steps: [], keepsStatus: true }),
+const absentTable = goneTable<AbsentContent, ContentPlan>({
+  object: 'content',
+  plan: (nothing) => ({ ...nothing, keepsStatus: true }),
 });
 
 export const snapshotContentRules = [...presentTable.rules, ...absentTable.rules];

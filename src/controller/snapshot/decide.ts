@@ -6,7 +6,7 @@ import {
   type VirtualMachineSnapshotContent,
 } from '../../api/index.ts';
 import { type Decided, decideBy, type ObjectEvent, ruleTable, type Step } from '../../reconcile/index.ts';
-import { unclearPlan } from '../reconciling.ts';
+import { goneOrUnclearTable } from '../reconciling.ts';
 import type { VolumeFacts } from '../snapshot-source/index.ts';
 import type { PresentSnapshot, SnapshotObservation } from './observation.ts';
 
@@ -193,7 +193,12 @@ function leftOut(volumes: readonly VolumeFacts[]): ObjectEvent[] {
   return [{ type: 'Warning', reason: 'VirtualMachineSnapshotPartial', message }];
 }
 
-const otherTable = ruleTable<Exclude<SnapshotObservation, Facts>, SnapshotPlan>(
+const otherTable = goneOrUnclearTable<Exclude<SnapshotObservation, Facts>, SnapshotPlan>(
+  {
+    object: 'snapshot',
+    asked: 'what can be taken snapshots of',
+    plan: (nothing) => ({ ...nothing, keepsStatus: true }),
+  },
   [
     {
       name: 'gone-source-locked',
@@ -204,21 +209,7 @@ const otherTable = ruleTable<Exclude<SnapshotObservation, Facts>, SnapshotPlan>(
         keepsStatus: true,
       }),
     },
-    {
-      name: 'gone',
-      why: 'There is no snapshot of this name.',
-      when: ({ kind }) => kind === 'absent',
-      plan: () => ({ steps: [], keepsStatus: true }),
-    },
   ],
-  {
-    name: 'api-without-answer',
-    why: 'The API server did not say what can be taken snapshots of: it is asked again.',
-    plan: (unclear) => ({
-      ...unclearPlan(unclear),
-      keepsStatus: true,
-    }),
-  },
 );
 
 export const snapshotRules = [...presentTable.rules, ...otherTable.rules];
