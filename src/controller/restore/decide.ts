@@ -5,8 +5,9 @@ import {
   type PersistentVolumeClaim,
   type VolumeRestore,
 } from '../../api/index.ts';
-import { sameJson } from '../../base/index.ts';
+import { listOf, memberAt, sameJson } from '../../base/index.ts';
 import { decideBy, type ObjectEvent, ruleTable } from '../../reconcile/index.ts';
+import { stateVolumeName } from '../kept-state/index.ts';
 import { goneTable } from '../reconciling.ts';
 import type { RestoreObservation, SourceFacts, VolumeFacts } from './observation.ts';
 import { type Facts, failing, lookMs, type RestoreDecision, type RestorePlan, type Said, troubled } from './plan.ts';
@@ -63,6 +64,13 @@ function switching(facts: Facts): RestorePlan['steps'] {
   return claim && (!isMarked || former.length > 0) ? [{ step: 'switchState', claim, former }] : [];
 }
 
+/** A restore may be given up after the state was switched, and before the VM was written. What of it is so the API server knows best. */
+function switchingBack({ target, isRestored, restore }: Facts): RestorePlan['steps'] {
+  const volume = target && stateVolumeName(target.metadata.name);
+  const hasState = listOf(restore.status?.restores).some((each) => memberAt(each, 'volumeName') === volume);
+  return target && hasState && !isRestored && !isRestoreOver(restore) ? [{ step: 'putStateBack', vm: target }] : [];
+}
+
 /** Nobody deletes what cannot be given back. */
 function keptEvents(facts: Facts): ObjectEvent[] {
   const names = found(facts)?.unkept ?? [];
@@ -75,10 +83,11 @@ const presentTable = ruleTable<Facts, RestorePlan>(
   [
     {
       name: 'deleted',
-      why: 'The restore is being deleted: the VM may start again, and what was restored stays.',
+      why: 'The restore is being deleted: the VM may start again, with the TPM and the EFI variables of its disks, and what was restored stays.',
       when: isDeleted,
       plan: (facts) => ({
         steps: [
+          ...switchingBack(facts),
           ...lettingGo(facts),
           ...unlocking(facts),
           ...(isProtected(facts) ? ([{ step: 'release' }] as const) : []),

@@ -69,6 +69,7 @@ export const executors: Executors<RestoreStepArgs, ExecuteContext> = {
   markPopulated,
   createDataVolumes,
   switchState,
+  putStateBack,
   writeTarget,
   ownClaims,
   ownRevisions: async ({ vm }, { client, signal }) => {
@@ -298,6 +299,43 @@ async function switchState(
   const obsolete = { [keptState.label]: null, [keptState.obsoleteLabel]: formerStateMark(name) };
   for (const each of former) await setLabels(each, obsolete, context);
   return done;
+}
+
+/**
+ * By the API server's word, as a cache may not show yet what this program has done. A VM that is on a disk of this restore already, restored in its
+ * place, keeps the state that belongs to that.
+ */
+async function putStateBack({ vm }: Step<RestoreStepArgs, 'putStateBack'>, context: ExecuteContext): Promise<Outcome> {
+  const { client, observation, signal } = context;
+  if (!observation) return done;
+  const { restore } = observation;
+  const { namespace, name } = vm.metadata;
+  const live = await getIfThere<VirtualMachine>(client, resources.virtualMachines, vm.metadata, { signal });
+  if (!live || live.metadata.uid !== vm.metadata.uid || isMadeBy(live, restore)) return done;
+  const { items } = await client.list<PersistentVolumeClaim>(claimType, { namespace, signal });
+  const [taken = [], others = []] = [true, false].map((isOurs) =>
+    items.filter((each) => isMadeBy(each, restore) === isOurs),
+  );
+  const switched = taken.filter(({ metadata }) => metadata.labels?.[keptState.label] === name);
+  if (switched.length === 0 || taken.some(({ metadata }) => hasVolumeOn(live, metadata.name))) return done;
+  if (await runs(vm, context)) return running;
+  const former = formerStateOf(vm, others);
+  // First this one: who is ended before the other is taken off finds it again.
+  if (former && !(await setLabels(former, { [keptState.label]: name, [keptState.obsoleteLabel]: null }, context)))
+    return overtaken;
+  for (const claim of switched) if (!(await setLabels(claim, { [keptState.label]: null }, context))) return overtaken;
+  return done;
+}
+
+/** The newest of those that were put aside: older ones were left by restores before. */
+function formerStateOf({ metadata }: VirtualMachine, claims: readonly PersistentVolumeClaim[]) {
+  const mark = formerStateMark(metadata.name);
+  const made = (claim: PersistentVolumeClaim) => claim.metadata.creationTimestamp ?? '';
+  const aside = claims.filter(({ metadata: { labels = {}, deletionTimestamp } }) => {
+    const isAside = labels[keptState.obsoleteLabel] === mark && labels[keptState.label] === undefined;
+    return isAside && !deletionTimestamp;
+  });
+  return aside.sort((one, other) => made(other).localeCompare(made(one)))[0];
 }
 
 /** False: the claim is gone, or another one. */

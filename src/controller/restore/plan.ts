@@ -28,6 +28,8 @@ export interface RestoreStepArgs {
   createDataVolumes: { readonly wanted: readonly DataVolumeFacts[] };
   /** The claim becomes the one of the VM's state, and those that were it do not count any more. */
   switchState: { readonly claim: PersistentVolumeClaim; readonly former: readonly PersistentVolumeClaim[] };
+  /** The opposite, where the VM itself was not written: what it had before is the state of its disks. */
+  putStateBack: { readonly vm: VirtualMachine };
   /** Makes or changes the target. */
   writeTarget: { readonly wanted: VirtualMachine };
   ownClaims: { readonly vm: VirtualMachine; readonly claims: readonly PersistentVolumeClaim[] };

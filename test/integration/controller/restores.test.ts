@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import {
+  annotations,
   type DataVolume,
   findCondition,
   type KubeObject,
+  keptState,
   resources,
   type VirtualMachine,
   type VirtualMachineRestore,
@@ -251,6 +253,30 @@ describe('restores of VMs, on the storage of a standalone node', { skip: needsRo
         [before],
       );
       assert.equal(await node.read(before), 'key then');
+    });
+
+    test('stay with the disks of their time: a restore that is deleted when the state was switched, and the VM was not, switches it back', async () => {
+      const [state] = await stateOf('vault');
+      const name = state?.metadata.name ?? '';
+      const { metadata } = await node.createRestore('torn', 'nothing', 'vault');
+      await untilSays('torn', /does not exist/);
+      await node.createClaim('other-state', 'key of another time');
+      const patch = (claim: string, labels: object, noted = {}) => {
+        const body = { metadata: { labels, annotations: noted } };
+        return node.cluster.client.patch(resources.persistentVolumeClaims, { namespace, name: claim }, body, 'merge');
+      };
+      await patch('other-state', { [keptState.label]: 'vault' }, { [annotations.lastRestore]: `torn-${metadata.uid}` });
+      const aside = { [keptState.label]: null, [keptState.obsoleteLabel]: 'persistent-state-for-vault' };
+      await patch(name, aside);
+      const of = { volumeName: 'persistent-state-for-vault', volumeSnapshotName: 'v' };
+      const status = { restores: [{ ...of, persistentVolumeClaim: 'other-state' }] };
+      await node.cluster.client.patch(type, metadata, { status }, 'merge', { subresource: 'status' });
+      await node.cluster.client.delete(type, metadata);
+      await node.cluster.untilGone(type, 'torn');
+      const [kept, ...others] = await stateOf('vault');
+      assert.deepEqual([kept?.metadata.name, others], [name, []]);
+      assert.equal(kept?.metadata.labels?.[keptState.obsoleteLabel], undefined);
+      assert.equal(await node.read(name), 'key then');
     });
 
     test('come back with a VM that was deleted, and are no other VM’s', async () => {

@@ -240,6 +240,62 @@ describe('what a TPM kept, and EFI variables', () => {
   });
 });
 
+describe('a restore is given up: the state that the VM had is put back, by the API server’s own word', () => {
+  const mark = { annotations: { [annotations.lastRestore]: 'back-u' } };
+  const at = (name: string, metadata: object): PersistentVolumeClaim => {
+    const claim = buildClaim(name);
+    return { ...claim, metadata: { ...claim.metadata, ...metadata } };
+  };
+  const aside = { labels: { 'restore.kubevirt.io/cleanup-backend-pvc': stateVolume } };
+  const restored = at('restored', { ...mark, labels: { 'persistent-state-for': 'vm1' } });
+  const older = at('older', { ...aside, creationTimestamp: '2026-01-01T00:00:00Z' });
+  const former = at('former', { ...aside, creationTimestamp: '2026-01-02T00:00:00Z' });
+  const vmi = { apiVersion: 'kubevirt.io/v1', kind: 'VirtualMachineInstance', metadata: own.metadata };
+
+  /** Which labels are written when this is what the API server has, and how it ends. */
+  async function putBack(stored: readonly KubeObject[]): Promise<string[]> {
+    const calls: string[] = [];
+    const client = {
+      get: async ({ kind }: { kind: string }, { name }: { name: string }) => {
+        const found = stored.find((each) => each.kind === kind && each.metadata.name === name);
+        if (!found) throw new KubeError('NOT_FOUND', 'no');
+        return found;
+      },
+      list: async ({ kind }: { kind: string }) => ({ items: stored.filter((each) => each.kind === kind) }),
+      patch: async (_type: object, { name }: { name: string }, body: { metadata: { labels: object } }) => {
+        calls.push(`${name} ${JSON.stringify(Object.values(body.metadata.labels))}`);
+      },
+    };
+    const observation = observed({ restore: restoreOf({}), vms: [own] });
+    const context = { client, observation, signal: new AbortController().signal };
+    const outcome = await executors.putStateBack({ step: 'putStateBack', vm: own }, context as never);
+    return [...calls, outcome.kind];
+  }
+
+  test('the one that it had last, and then the restored one is no more', async () => {
+    const calls = ['former ["vm1",null]', 'restored [null]', 'done'];
+    assert.deepEqual(await putBack([own, older, former, restored]), calls);
+    assert.deepEqual(await putBack([own, restored]), calls.slice(1));
+  });
+
+  test('nothing where it was not switched, where it is another restore’s, and where the VM was restored', async () => {
+    const others = at('others', { ...restored.metadata, annotations: { [annotations.lastRestore]: 'back-other' } });
+    const whole = { ...own, metadata: { ...own.metadata, ...mark } };
+    for (const world of [
+      [own, former],
+      [own, former, others],
+      [whole, former, restored],
+      [former, restored],
+    ])
+      assert.deepEqual(await putBack(world), ['done']);
+  });
+
+  test('nothing where the VM is on a disk that was restored in its place', async () =>
+    assert.deepEqual(await putBack([own, former, restored, at('root', mark)]), ['done']));
+
+  test('not while a guest runs', async () => assert.deepEqual(await putBack([own, vmi, former, restored]), ['wait']));
+});
+
 describe('what cannot be restored', () => {
   test('a snapshot of a VM that keeps the state of a TPM or of EFI variables, into a VM of another name', () => {
     for (const domain of [

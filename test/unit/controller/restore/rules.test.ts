@@ -107,6 +107,7 @@ const marked = volumeOf({
 });
 const noted = restoreOf({}, { restores: [{ ...named, dataVolumeName: 'd' }] });
 const awaited = volumeOf({ claim: claimOf('Bound', { annotations: { [annotations.restoredOwnedByVm]: 'back' } }) });
+const ofState = { restores: [named, { ...named, volumeName: 'persistent-state-for-vm1' }] };
 const state = { claim: claimOf(), isMarked: false, former: [] };
 const absent: RestoreObservation = { kind: 'absent', key: 'default/back', uid: '', now, marked: [] };
 
@@ -114,6 +115,10 @@ const rows: readonly (readonly [rule: string, seen: RestoreObservation, steps: s
   ['deleted', seen({ restore: restoreOf({}, listed, deleted) }), 'unlockTarget release'],
   ['deleted', seen({ restore: restoreOf({}, listed, { ...deleted, finalizers: [] }), isLocked: false }), ''],
   ['deleted', seen({ restore: restoreOf({}, listed, deleted), held: [buildContent()] }), 'letGo unlockTarget release'],
+  ['deleted', seen({ restore: restoreOf({}, ofState, deleted) }), 'putStateBack unlockTarget release'],
+  ['deleted', seen({ restore: restoreOf({}, ofState, deleted), isRestored: true }), 'unlockTarget release'],
+  ['deleted', seen({ restore: restoreOf({}, { ...ofState, complete: true }, deleted) }), 'unlockTarget release'],
+  ['deleted', seen({ restore: restoreOf({}, ofState, deleted), target: undefined, isLocked: false }), 'release'],
   ['over-target-locked', seen({ restore: restoreOf({}, { complete: true }) }), 'unlockTarget'],
   ['over', seen({ restore: restoreOf({}, failure), isLocked: false }), ''],
   ['target-refused', seen({ problem: 'no VM', target: undefined, isLocked: false }), ''],
