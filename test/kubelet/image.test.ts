@@ -15,6 +15,7 @@ const programs: readonly (readonly [file: RegExp, reason: string])[] = [
     /^usr\/lib\/virt-handler\/bin\/virt-migration-relay\.js$/,
     'keeps streams of migrations for agents that come and go',
   ],
+  [/^usr\/lib\/virt-handler\/bin\/virt-controller\.js$/, 'the controller, whose image is the same'],
   [/^usr\/bin\/ip$/, 'links of pods'],
   [/^usr\/sbin\/nft$/, 'address translation in pods'],
   [/^usr\/sbin\/haproxy$/, 'streams of live migrations'],
