@@ -11,6 +11,13 @@ export interface BackupVolume {
   mapEndpoint?: string;
 }
 
+/** A point in time since which a guest's changed blocks are known. */
+export interface BackupCheckpoint {
+  name?: string;
+  creationTime?: string;
+  volumes?: BackupVolume[];
+}
+
 /** backup.kubevirt.io/v1alpha1. */
 export interface VirtualMachineBackup extends KubeObject {
   spec: {
@@ -34,6 +41,16 @@ export interface VirtualMachineBackup extends KubeObject {
     endpointCert?: string;
     includedVolumes?: BackupVolume[];
     exportUID?: string;
+  };
+}
+
+/** The latest checkpoint of a VM, for backups of what has changed since; backup.kubevirt.io/v1alpha1. */
+export interface VirtualMachineBackupTracker extends KubeObject {
+  spec: { source: TypedReference };
+  status?: {
+    latestCheckpoint?: BackupCheckpoint;
+    /** The guest has been started anew since. */
+    checkpointRedefinitionRequired?: boolean;
   };
 }
 

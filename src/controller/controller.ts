@@ -58,6 +58,7 @@ export interface ControllerOptions {
   readonly restoreWorkers: number;
   readonly cloneWorkers: number;
   readonly exportWorkers: number;
+  readonly backupWorkers: number;
   readonly exportAccess: { readonly caDir: string; readonly namespace: string };
   /** Bind launcher pods to nodes: where no kube-scheduler runs. */
   readonly standaloneScheduler: boolean;

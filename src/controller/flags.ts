@@ -28,6 +28,7 @@ export const controllerFlags = {
   'restore-controller-threads': { kind: 'int', fallback: 3, help: 'restores of VMs worked on side by side' },
   'clone-controller-threads': { kind: 'int', fallback: 3, help: 'clones of VMs worked on side by side' },
   'export-controller-threads': { kind: 'int', fallback: 3, help: 'exports worked on side by side' },
+  'backup-controller-threads': { kind: 'int', fallback: 6, help: 'backups worked on side by side' },
   'pool-controller-threads': { kind: 'int', fallback: 3, help: 'pools worked on side by side' },
   listen: { kind: 'string', fallback: '0.0.0.0', help: 'address of the HTTPS server' },
   port: { kind: 'int', fallback: 8182, help: 'port of /healthz, /leader and /metrics; 0: nothing is served' },
@@ -55,7 +56,6 @@ export const controllerFlags = {
   },
   'prom-key-file': { kind: 'string', fallback: `${certificates}/tls.key`, help: 'its key' },
   ...threads('disruption-budget', 3),
-  ...threads('backup', 6),
   'snapshot-controller-resync-period': {
     kind: 'duration',
     fallback: 300_000,
@@ -104,6 +104,7 @@ export interface ControllerFlags {
   readonly restoreWorkers: number;
   readonly cloneWorkers: number;
   readonly exportWorkers: number;
+  readonly backupWorkers: number;
   readonly exporterImage: string;
   /** Absolute path. */
   readonly exportCaDir: string;
@@ -147,6 +148,7 @@ export function parseControllerFlags(argv: readonly string[]): ControllerFlags |
     restoreWorkers: positive('--restore-controller-threads', flags['restore-controller-threads']),
     cloneWorkers: positive('--clone-controller-threads', flags['clone-controller-threads']),
     exportWorkers: positive('--export-controller-threads', flags['export-controller-threads']),
+    backupWorkers: positive('--backup-controller-threads', flags['backup-controller-threads']),
     exporterImage: flags['exporter-image'],
     exportCaDir: absolute('--export-ca-dir', flags['export-ca-dir']),
     runtimeUser: runtimeUserOf(flags),

@@ -10,6 +10,8 @@ import {
   type Service,
   type StorageClass,
   type VirtualMachine,
+  type VirtualMachineBackup,
+  type VirtualMachineBackupTracker,
   type VirtualMachineClone,
   type VirtualMachineExport,
   type VirtualMachineInstance,
@@ -23,6 +25,7 @@ import type { Clock, Component, Logger } from '../base/index.ts';
 import type { ControllerConfig } from '../cluster-config/index.ts';
 import { type EventRecorder, Informer, type KubeClient } from '../kube/index.ts';
 import { cachedObjects, ReadYourWrites, type ReconcileObserver } from '../reconcile/index.ts';
+import { BackupController, backedUpVms, backupRules, backupTrackers } from './backup/index.ts';
 import { CloneController, cloneRules } from './clone/index.ts';
 import type { DataVolumes } from './data-volumes/index.ts';
 import type { ExplainedController } from './explain/index.ts';
@@ -39,6 +42,7 @@ export interface SnapshotControllersOptions {
   readonly restoreWorkers: number;
   readonly cloneWorkers: number;
   readonly exportWorkers: number;
+  readonly backupWorkers: number;
   /** Where the authority of exporter pods is, and KubeVirt's own namespace. */
   readonly exportAccess: { readonly caDir: string; readonly namespace: string };
 }
@@ -72,8 +76,9 @@ interface Cache {
 }
 
 const bySource = 'source';
+const byTracker = 'tracker';
 
-/** Snapshots of VMs, and what follows from them, exports among it, on caches of their own: a cluster may have none of these kinds. */
+/** Snapshots of VMs, and what follows from them, exports and backups among it, on caches of their own: a cluster may have none of these kinds. */
 export class SnapshotControllers {
   readonly classes: SnapshotClasses;
   readonly volumeStatuses: VolumeSnapshotStatuses;
@@ -83,6 +88,7 @@ export class SnapshotControllers {
   readonly #restores: RestoreController;
   readonly #clones: CloneController;
   readonly #exports: ExportController;
+  readonly #backups: BackupController;
 
   constructor(options: SnapshotControllersOptions, deps: SnapshotControllersDeps) {
     const informers = makeInformers(deps);
@@ -150,10 +156,20 @@ export class SnapshotControllers {
         ...counted('export-vmexport'),
       },
     );
+    this.#backups = new BackupController(
+      { workers: options.backupWorkers },
+      {
+        ...{ ...shared, backups: overlaid(informers.backups), trackers: overlaid(informers.backupTrackers) },
+        backupsOf: (kind, key) => informers.backups.byIndex(kind === 'vm' ? bySource : byTracker, key).map(keyOf),
+        trackersOf: (vm) => informers.backupTrackers.byIndex(bySource, vm).map(keyOf),
+        onStorageChange: storage(),
+        ...counted('vmbackup'),
+      },
+    );
   }
 
   get components(): readonly Component[] {
-    return [this.#snapshots, this.#contents, this.#restores, this.#clones, this.#exports];
+    return [this.#snapshots, this.#contents, this.#restores, this.#clones, this.#exports, this.#backups];
   }
 
   /** Nothing waits for their first lists. */
@@ -162,12 +178,13 @@ export class SnapshotControllers {
   }
 
   get reconcilers() {
-    const all = [this.#snapshots, this.#contents, this.#restores, this.#clones, this.#exports];
+    const all = [this.#snapshots, this.#contents, this.#restores, this.#clones, this.#exports, this.#backups];
     return all.map(({ reconciler }) => reconciler);
   }
 
   get explained(): Readonly<Record<ExplainedKind, ExplainedController>> {
     return {
+      vmbackup: { source: this.#backups.reconciler, rules: backupRules },
       vmclone: { source: this.#clones.reconciler, rules: cloneRules },
       vmexport: { source: this.#exports.reconciler, rules: exportRules },
       vmrestore: { source: this.#restores.reconciler, rules: restoreRules },
@@ -182,11 +199,12 @@ export class SnapshotControllers {
     meters.read('restore-vmrestore', this.#restores.reconciler);
     meters.read('vmclone', this.#clones.reconciler);
     meters.read('export-vmexport', this.#exports.reconciler);
+    meters.read('vmbackup', this.#backups.reconciler);
     addSnapshotMetrics(meters.registry, { isLeading, snapshots: () => this.#informers.snapshots.list() });
   }
 }
 
-type ExplainedKind = 'vmsnapshot' | 'vmsnapshotcontent' | 'vmrestore' | 'vmclone' | 'vmexport';
+type ExplainedKind = 'vmsnapshot' | 'vmsnapshotcontent' | 'vmrestore' | 'vmclone' | 'vmexport' | 'vmbackup';
 type SnapshotInformers = ReturnType<typeof makeInformers>;
 
 function exportSettings({ exporterImage, exporterPods, ...config }: ControllerConfig) {
@@ -205,6 +223,20 @@ function makeInformers(deps: Pick<SnapshotControllersDeps, 'client' | 'log' | 'c
     restores: new Informer<VirtualMachineRestore>({ type: resources.virtualMachineRestores }, deps),
     clones: new Informer<VirtualMachineClone>({ type: resources.virtualMachineClones }, deps),
     exports: new Informer<VirtualMachineExport>({ type: resources.virtualMachineExports }, deps),
+    backups: new Informer<VirtualMachineBackup>(
+      {
+        type: resources.virtualMachineBackups,
+        indexes: { [bySource]: backedUpVms, [byTracker]: backupTrackers },
+      },
+      deps,
+    ),
+    backupTrackers: new Informer<VirtualMachineBackupTracker>(
+      {
+        type: resources.virtualMachineBackupTrackers,
+        indexes: { [bySource]: ({ metadata, spec }) => [`${metadata.namespace}/${spec?.source?.name ?? ''}`] },
+      },
+      deps,
+    ),
     exportServices: new Informer<Service>(
       {
         type: resources.services,

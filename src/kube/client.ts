@@ -106,6 +106,8 @@ export interface RawRequest extends CallOptions {
   readonly contentType?: string | undefined;
   /** Repeating it changes nothing more than doing it once. */
   readonly idempotent?: boolean | undefined;
+  /** The answer is read and dropped: KubeVirt's subresources that change a guest answer nothing at all. */
+  readonly dropsAnswer?: boolean | undefined;
 }
 
 /** A request as somebody else made it. */
@@ -361,7 +363,8 @@ export class KubeClient {
     const reply = await this.#observed({ method, path: request.path, isWatch: false }, send);
     const status = reply.statusCode ?? 0;
     if (status < 200 || status > 299) throw await this.#refusal(reply, what, signal);
-    return parseJson(await readBody(reply, this.#maxBodyBytes, signal), what) as T;
+    const answer = await readBody(reply, this.#maxBodyBytes, signal);
+    return (request.dropsAnswer ? undefined : parseJson(answer, what)) as T;
   }
 
   /** Until the head of the answer is there. */

@@ -86,6 +86,7 @@ before(async () => {
     restoreWorkers: 2,
     cloneWorkers: 2,
     exportWorkers: 2,
+    backupWorkers: 2,
   };
   const workers = { ...owners, vmWorkers: 2, vmiWorkers: 2, migrationWorkers: 2, evacuationWorkers: 2 };
   const deps = { client, log: silentLogger, randomUuid: randomUUID };

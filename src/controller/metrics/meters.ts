@@ -19,7 +19,8 @@ export type QueueName =
   | 'snapshot-vmsnapshotcontent'
   | 'restore-vmrestore'
   | 'vmclone'
-  | 'export-vmexport';
+  | 'export-vmexport'
+  | 'vmbackup';
 
 /** All that is counted while it happens: made before anything that is counted. */
 export class ControllerMeters {

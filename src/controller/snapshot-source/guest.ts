@@ -54,27 +54,37 @@ const callTimeoutMs = 60_000;
 
 type Raw = Pick<KubeClient, 'raw'>;
 
+/** One of the VMI's subresources that change a guest, as virt-api or the standalone node serves it. Rejects with KubeError. */
+export async function orderGuest(
+  { namespace, name }: { readonly namespace?: string | undefined; readonly name: string },
+  order: string,
+  body: object | undefined,
+  client: Raw,
+  signal: AbortSignal,
+): Promise<void> {
+  const path = `${base}/${namespace}/virtualmachineinstances/${name}/${order}`;
+  await client.raw({ method: 'PUT', path, body, signal, timeoutMs: callTimeoutMs, dropsAnswer: true });
+}
+
 /** `thawAfterMs`: the launcher thaws it then by itself. Rejects with KubeError. */
 export async function freeze(
-  { namespace, name }: { readonly namespace?: string; readonly name: string },
+  guest: { readonly namespace?: string; readonly name: string },
   thawAfterMs: number,
   client: Raw,
   signal: AbortSignal,
 ): Promise<void> {
   const body = { unfreezeTimeout: `${Math.max(1, Math.ceil(thawAfterMs / 1_000))}s` };
-  const path = `${base}/${namespace}/virtualmachineinstances/${name}/freeze`;
-  await client.raw({ method: 'PUT', path, body, signal, timeoutMs: callTimeoutMs });
+  await orderGuest(guest, 'freeze', body, client, signal);
 }
 
 /** A guest that is gone needs none. Rejects with KubeError. */
 export async function thaw(
-  { namespace, name }: { readonly namespace?: string; readonly name: string },
+  guest: { readonly namespace?: string; readonly name: string },
   client: Raw,
   signal: AbortSignal,
 ): Promise<void> {
-  const path = `${base}/${namespace}/virtualmachineinstances/${name}/unfreeze`;
   try {
-    await client.raw({ method: 'PUT', path, signal, timeoutMs: callTimeoutMs });
+    await orderGuest(guest, 'unfreeze', undefined, client, signal);
   } catch (error) {
     if (!isKubeError(error, 'NOT_FOUND')) throw error;
   }

@@ -8,7 +8,7 @@ export { SnapshotClasses } from './classes.ts';
 export { type SaidConditions, withSaid } from './conditions.ts';
 export { cutName, labelValue } from './cut-names.ts';
 export { failureDeadlineMs, isEnding, isSnapshotOver, msUntilDeadline } from './deadline.ts';
-export { canFreeze, freeze, freezeLimit, type GuestFacts, guestOf, noGuest, thaw, vmiOf } from './guest.ts';
+export { canFreeze, freeze, freezeLimit, type GuestFacts, guestOf, noGuest, orderGuest, thaw, vmiOf } from './guest.ts';
 export { holdOf, lostHolds } from './restore-holds.ts';
 export { copyRevision } from './revision-copies.ts';
 export { revisionNames } from './revision-names.ts';

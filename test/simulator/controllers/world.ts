@@ -202,6 +202,7 @@ export class ControllersWorld {
         restoreWorkers: 2,
         cloneWorkers: 2,
         exportWorkers: 2,
+        backupWorkers: 2,
         exportAccess: { caDir: '/nonexistent', namespace: 'kubevirt' },
         standaloneScheduler: true,
       },

@@ -3,6 +3,7 @@ import { checkFolderRules } from '../../fixtures/folder-rules.ts';
 checkFolderRules({
   root: 'src/controller',
   mayImport: {
+    backup: ['snapshot-source'],
     clone: ['owned', 'snapshot-source'],
     'data-volumes': [],
     'disruption-budget': [],

@@ -48,6 +48,7 @@ test('each document has the bytes that its readers know', () => {
           vmrestore: known,
           vmclone: known,
           vmexport: known,
+          vmbackup: known,
         },
         ...{ node: known, evacuation: known },
       },

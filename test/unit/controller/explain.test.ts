@@ -27,6 +27,7 @@ const controllers = {
   vmrestore: controller(),
   vmclone: controller(),
   vmexport: controller(),
+  vmbackup: controller(),
   node: { ...controller(), rules: nodeRules },
   evacuation: controller(),
 };

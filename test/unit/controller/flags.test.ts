@@ -28,11 +28,14 @@ test('flags of launcher pods are carried on', () => {
 test('a flag that nothing uses, yet or at all, is named when it asks for something', () => {
   assert.deepEqual(parseControllerFlags([])?.unused, []);
   const argv = [
-    '--backup-controller-threads=7',
+    '--disruption-budget-controller-threads=7',
     '--kubevirt-share-dir=/var/run/kubevirt',
     '--ephemeral-disk-dir=/other',
   ];
-  assert.deepEqual(parseControllerFlags(argv)?.unused, ['--ephemeral-disk-dir', '--backup-controller-threads']);
+  assert.deepEqual(parseControllerFlags(argv)?.unused, [
+    '--ephemeral-disk-dir',
+    '--disruption-budget-controller-threads',
+  ]);
   const needless = ['--node-topology-update-period', '--snapshot-controller-resync-period'];
   const periods = needless.map((name) => `${name}=7s`);
   assert.deepEqual(parseControllerFlags(periods)?.unused, needless.toReversed());

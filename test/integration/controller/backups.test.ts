@@ -1,0 +1,349 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import {
+  findCondition,
+  type KubeObject,
+  type Pod,
+  resources,
+  type VirtualMachineBackup,
+  type VirtualMachineBackupTracker,
+  type VirtualMachineInstance,
+} from '../../../src/api/index.ts';
+import type { AgentReply } from '../../../src/apiserver/index.ts';
+import { isRecord, memberAt } from '../../../src/base/index.ts';
+import { Cluster, embeddedApi } from '../../fixtures/controller/cluster.ts';
+import { eventually } from '../../fixtures/eventually.ts';
+
+const namespace = 'default';
+const backups = resources.virtualMachineBackups;
+const trackers = resources.virtualMachineBackupTrackers;
+const vmis = resources.virtualMachineInstances;
+const ofVm = (name: string) => ({ apiGroup: 'kubevirt.io', kind: 'VirtualMachine', name });
+const ofTracker = (name: string) => ({ apiGroup: 'backup.kubevirt.io', kind: trackers.kind, name });
+type Order = Readonly<Record<string, unknown>>;
+
+describe('backups; kubelet, agent and launcher are played', () => {
+  const orders: { readonly to: string; readonly order: Order }[] = [];
+  const fine: AgentReply = { httpStatus: 202, contentType: 'text/plain', body: Buffer.from('') };
+  const says = (httpStatus: number, text: string): AgentReply => ({ ...fine, httpStatus, body: Buffer.from(text) });
+  let answer: (to: string, order: Order) => AgentReply = () => fine;
+  let cluster: Cluster;
+
+  before(async () => {
+    const unused = () => Promise.reject(new Error('not asked here'));
+    const call = async (_method: string, path: string, body: string) => {
+      const to = path.split('/').slice(-2).join('/');
+      const order: Order = JSON.parse(body);
+      orders.push({ to, order });
+      return answer(to, order);
+    };
+    const vmSubresources = { call, upgrade: () => undefined, forward: () => undefined, power: unused };
+    cluster = new Cluster(await embeddedApi({ vmSubresources }));
+    const developerConfiguration = { featureGates: ['IncrementalBackup'] };
+    const kubevirt = {
+      ...{ apiVersion: 'kubevirt.io/v1', kind: 'KubeVirt', metadata: { name: 'kubevirt', namespace: 'kubevirt' } },
+      spec: { configuration: { developerConfiguration } },
+    };
+    const made = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'kubevirt' } };
+    await cluster.client.create(resources.namespaces, made).catch(() => undefined);
+    const { metadata } = await cluster.client.create<KubeObject>(resources.kubevirts, kubevirt as KubeObject);
+    const status = { phase: 'Deployed' };
+    await cluster.client.patch(resources.kubevirts, metadata, { status }, 'merge', { subresource: 'status' });
+    await cluster.addNode('node1', { 'kubevirt.io/schedulable': 'true', 'kubernetes.io/hostname': 'node1' });
+    await cluster.startController();
+    for (const name of ['disk', 'target']) await createClaim(name);
+    await createClaim('device', 'Block');
+    await startVm('box', 'disk');
+  });
+  after(() => cluster?.stop());
+
+  async function createClaim(name: string, volumeMode = 'Filesystem'): Promise<void> {
+    const type = resources.persistentVolumeClaims;
+    const spec = { accessModes: ['ReadWriteOnce'], volumeMode, resources: { requests: { storage: '1Gi' } } };
+    const claim = { apiVersion: 'v1', kind: 'PersistentVolumeClaim', metadata: { name, namespace }, spec };
+    await cluster.client.create(type, claim as KubeObject);
+    const status = { phase: 'Bound', capacity: { storage: '1Gi' } };
+    await cluster.client.patch(type, claim.metadata, { status }, 'merge', { subresource: 'status' });
+  }
+
+  async function startVm(name: string, claimName: string): Promise<void> {
+    const devices = { disks: [{ name: 'root', disk: {} }] };
+    const volumes = [{ name: 'root', persistentVolumeClaim: { claimName } }];
+    const template = { spec: { domain: { devices, memory: { guest: '64Mi' } }, volumes } };
+    await cluster.client.create(resources.virtualMachines, {
+      ...{ apiVersion: 'kubevirt.io/v1', kind: 'VirtualMachine', metadata: { name, namespace } },
+      spec: { runStrategy: 'Always', template },
+    } as KubeObject);
+    await runGuest(name);
+  }
+
+  async function runGuest(name: string): Promise<void> {
+    const { metadata } = await cluster.untilVmi(
+      name,
+      'there',
+      ({ status }) => !status?.phase?.match(/Failed|Succeeded/),
+    );
+    const pod = await cluster.untilPod(metadata.uid ?? '', 'bound', ({ spec }) => spec.nodeName === 'node1');
+    await cluster.runPod(pod);
+    await cluster.untilPhase(name, 'Scheduled');
+    await tell(name, { phase: 'Running', selinuxContext: 'none', changedBlockTracking: { state: 'Enabled' } });
+  }
+
+  /** What the agent writes. */
+  const tell = (vmi: string, status: object) =>
+    cluster.client.patch(vmis, { namespace, name: vmi }, { status }, 'merge');
+  const tellBackup = (vmi: string, backupStatus: object) => tell(vmi, { changedBlockTracking: { backupStatus } });
+  const begun = (checkpointName: string) => ({ checkpointName, volumes: [{ volumeName: 'root', diskTarget: 'vda' }] });
+
+  function create(name: string, spec: object): Promise<VirtualMachineBackup> {
+    const object = { apiVersion: 'backup.kubevirt.io/v1alpha1', kind: backups.kind, metadata: { name, namespace } };
+    return cluster.client.create<VirtualMachineBackup>(backups, {
+      ...object,
+      spec: { source: ofVm('box'), pvcName: 'target', ...spec },
+    } as VirtualMachineBackup);
+  }
+  function createTracker(name: string, vm: string): Promise<unknown> {
+    const object = { apiVersion: 'backup.kubevirt.io/v1alpha1', kind: trackers.kind, metadata: { name, namespace } };
+    return cluster.client.create(trackers, { ...object, spec: { source: ofVm(vm) } } as KubeObject);
+  }
+  const until = (name: string, what: string, holds: (backup: VirtualMachineBackup) => boolean) =>
+    cluster.until<VirtualMachineBackup>(backups, name, what, holds);
+  const untilSays = (name: string, type: string, words: RegExp) =>
+    until(name, `${type} ${words}`, ({ status }) => {
+      const found = findCondition(status?.conditions, type);
+      return words.test(`${found?.status} ${found?.reason}: ${found?.message}`);
+    });
+  const remove = async (name: string) => {
+    await cluster.client.delete(backups, { namespace, name });
+    await cluster.untilGone(backups, name);
+  };
+
+  const entryOf = ({ status }: VirtualMachineInstance, name: string) =>
+    status?.volumeStatus?.find((entry) => entry.name === name);
+  async function writeEntry(vmi: string, name: string, phase: string): Promise<void> {
+    const { status } = await cluster.untilVmi(vmi, `entry ${name}`, (found) => entryOf(found, name) !== undefined);
+    const volumeStatus = (status?.volumeStatus ?? []).map((each) => (each.name === name ? { ...each, phase } : each));
+    await tell(vmi, { volumeStatus });
+  }
+  /** The kubelet's and the agent's part of plugging the claim of a backup in. */
+  async function plug(backup: string, vmi = 'box'): Promise<void> {
+    const volume = `${backup}-backup-target-pvc`;
+    await eventually(async () => {
+      const options = { labelSelector: 'kubevirt.io=hotplug-disk' };
+      const pods = (await cluster.client.list<Pod>(resources.pods, options)).items;
+      const pod = pods.find(
+        ({ spec }) => spec.nodeName === 'node1' && spec.volumes?.some(({ name }) => name === volume),
+      );
+      assert.ok(pod);
+      const container = { name: 'hotplug-disk', ready: true, restartCount: 0, image: 'x', imageID: 'x' };
+      await cluster.setPodStatus(pod, { phase: 'Running', containerStatuses: [container] });
+    }, 15_000);
+    await cluster.untilVmi(vmi, 'attached', (found) => entryOf(found, volume)?.phase === 'AttachedToNode');
+    await writeEntry(vmi, volume, 'MountedToPod');
+  }
+  /** The same of unplugging it. */
+  async function unplug(backup: string, vmi = 'box'): Promise<void> {
+    const volume = `${backup}-backup-target-pvc`;
+    await cluster.untilVmi(vmi, 'unplugged', ({ spec }) => spec.utilityVolumes === undefined);
+    await writeEntry(vmi, volume, 'UnMountedFromPod');
+    await cluster.untilVmi(vmi, 'entry gone', (found) => entryOf(found, volume) === undefined);
+  }
+  async function ordered(cmd: string, backupName: string): Promise<Order> {
+    let found: Order | undefined;
+    await eventually(async () => {
+      found = orders.findLast(({ order }) => order.cmd === cmd && order.backupName === backupName)?.order;
+      assert.ok(found, `${cmd} ${backupName}`);
+    }, 15_000);
+    return found ?? assert.fail();
+  }
+  const isFree = (vmi: VirtualMachineInstance) =>
+    !isRecord(memberAt(vmi.status, 'changedBlockTracking', 'backupStatus'));
+  async function finish(name: string, vmi = 'box', end: object = {}): Promise<void> {
+    await tellBackup(vmi, { ...begun(`${name}-c`), completed: true, ...end });
+    await unplug(name, vmi);
+    await cluster.untilVmi(vmi, 'free', isFree);
+  }
+
+  test('a full one: claim plugged in, launcher asked, progress and end told, claim free before that', async () => {
+    const { metadata } = await create('full', { skipQuiesce: true });
+    await untilSays('full', 'Progressing', /^True Initializing: claim default\/target is being plugged in/);
+    await plug('full');
+    const order = await ordered('Start', 'full');
+    assert.deepEqual(order, {
+      ...{ backupName: 'full', cmd: 'Start', mode: 'Push', skipQuiesce: true },
+      backupStartTime: metadata.creationTimestamp,
+      targetPath: '/var/run/kubevirt/hotplug-disks/full-backup-target-pvc',
+    });
+    const { status } = await untilSays('full', 'Progressing', /^True Initiated/);
+    assert.equal(status?.type, 'Full');
+    await tellBackup('box', { ...begun('full-c'), quiesceStatus: 'Skipped' });
+    await untilSays('full', 'Quiesced', /^False QuiesceSkipped/);
+    await tellBackup('box', { completed: true });
+    const plugged = await cluster.untilVmi('box', 'unplugged', ({ spec }) => spec.utilityVolumes === undefined);
+    assert.ok(entryOf(plugged, 'full-backup-target-pvc'));
+    const early = await cluster.find<VirtualMachineBackup>(backups, 'full');
+    assert.equal(findCondition(early?.status?.conditions, 'Complete'), undefined, 'the claim is still held');
+    await unplug('full');
+    const done = await untilSays('full', 'Complete', /^True Completed/);
+    assert.deepEqual(
+      [done.status?.checkpointName, done.status?.includedVolumes],
+      ['full-c', [{ volumeName: 'root', diskTarget: 'vda' }]],
+    );
+    await cluster.untilVmi('box', 'free', isFree);
+    await cluster.untilEvent('full', 'VirtualMachineBackupCompletedSuccessfully');
+    await remove('full');
+  });
+
+  test('by a tracker: the first is full, the second what has changed; after a restart the launcher is told again', async () => {
+    await createTracker('daily', 'box');
+    await create('first', { source: ofTracker('daily') });
+    await plug('first');
+    assert.equal((await ordered('Start', 'first')).incremental, undefined);
+    await finish('first');
+    const latest = (name: string) =>
+      cluster.until<VirtualMachineBackupTracker>(trackers, 'daily', name, ({ status }) => {
+        return status?.latestCheckpoint?.name === name;
+      });
+    await latest('first-c');
+    await create('second', { source: ofTracker('daily') });
+    await plug('second');
+    assert.equal((await ordered('Start', 'second')).incremental, 'first-c');
+    assert.ok(!orders.some(({ to }) => to === 'box/redefine-checkpoint'), 'the guest knows it still');
+    await finish('second');
+    await latest('second-c');
+    assert.equal(
+      (await until('second', 'type', ({ status }) => status?.type !== undefined)).status?.type,
+      'Incremental',
+    );
+    await create('forced', { source: ofTracker('daily'), forceFullBackup: true });
+    await plug('forced');
+    assert.equal((await ordered('Start', 'forced')).incremental, undefined);
+    await finish('forced');
+
+    const flag = { status: { checkpointRedefinitionRequired: true } };
+    const ref = { namespace, name: 'daily' };
+    await cluster.client.patch(trackers, ref, flag, 'merge', { subresource: 'status' });
+    await create('third', { source: ofTracker('daily') });
+    await plug('third');
+    assert.equal((await ordered('Start', 'third')).incremental, 'forced-c');
+    assert.equal(orders.find(({ to }) => to === 'box/redefine-checkpoint')?.order.name, 'forced-c');
+    await finish('third');
+    await cluster.client.patch(trackers, ref, flag, 'merge', { subresource: 'status' });
+    answer = (to) => (to.endsWith('redefine-checkpoint') ? says(422, 'no disk knows it') : fine);
+    await create('fourth', { source: ofTracker('daily') });
+    await plug('fourth');
+    assert.equal((await ordered('Start', 'fourth')).incremental, undefined, 'a full one');
+    answer = () => fine;
+    await finish('fourth');
+    await cluster.untilEvent('daily', 'CheckpointRedefinitionFailed');
+    await latest('fourth-c');
+  });
+
+  test('two at once, one by a tracker: the second waits, in words, and begins after the first', async () => {
+    await create('one', {});
+    await assert.rejects(create('again', {}), /VirtualMachineBackup "one" in progress for source/);
+    await plug('one');
+    await ordered('Start', 'one');
+    await create('two', { source: ofTracker('daily') });
+    await untilSays('two', 'Progressing', /backup one of VM default\/box is under way: this one begins after it$/);
+    await finish('one');
+    await plug('two');
+    await ordered('Start', 'two');
+    await finish('two', 'box', { failed: true, backupMsg: 'the claim is too small' });
+    await untilSays('two', 'Failed', /^True Failed: Backup has failed: the claim is too small$/);
+    const tracker = await cluster.find<VirtualMachineBackupTracker>(trackers, 'daily');
+    assert.equal(tracker?.status?.latestCheckpoint?.name, 'fourth-c', 'a failure leaves it as it was');
+  });
+
+  test('what its launcher refuses has failed with its words; the claim is free, and so is the guest', async () => {
+    answer = () => says(400, 'remove it, or give the backup another name');
+    await create('refused', {});
+    await plug('refused');
+    await untilSays('refused', 'Failed', /^True Failed: .*remove it, or give the backup another name/);
+    answer = () => fine;
+    await unplug('refused');
+    await cluster.untilVmi('box', 'free', isFree);
+    await cluster.untilEvent('refused', 'VirtualMachineBackupFailed');
+  });
+
+  test('deleted while disks are copied: its launcher is asked to end it, and it goes when that has ended', async () => {
+    await create('unwanted', {});
+    await plug('unwanted');
+    await ordered('Start', 'unwanted');
+    await tellBackup('box', begun('unwanted-c'));
+    await until('unwanted', 'volumes', ({ status }) => status?.includedVolumes !== undefined);
+    await cluster.client.delete(backups, { namespace, name: 'unwanted' });
+    const { backupStartTime } = await ordered('Abort', 'unwanted');
+    assert.ok(backupStartTime);
+    await untilSays('unwanted', 'Progressing', /^True Aborting/);
+    await finish('unwanted', 'box', { failed: true, backupMsg: 'it was aborted' });
+    await cluster.untilGone(backups, 'unwanted');
+  });
+
+  test('deleted before it has begun: the claim is unplugged, and it goes', async () => {
+    await create('early', {});
+    await cluster.untilVmi('box', 'asked', ({ spec }) => spec.utilityVolumes !== undefined);
+    await cluster.client.delete(backups, { namespace, name: 'early' });
+    await cluster.untilGone(backups, 'early');
+    await cluster.untilVmi('box', 'unplugged', ({ spec }) => spec.utilityVolumes === undefined);
+    await cluster.untilVmi('box', 'entry gone', (vmi) => entryOf(vmi, 'early-backup-target-pvc') === undefined);
+  });
+
+  test('a controller that is ended between mark and start begins it once it is back; one ended later sees the end', async () => {
+    answer = () => says(503, 'the agent is leaving');
+    await create('kept', {});
+    await plug('kept');
+    await ordered('Start', 'kept');
+    await untilSays('kept', 'Progressing', /the agent is leaving/);
+    await cluster.stopController();
+    answer = () => fine;
+    orders.length = 0;
+    await cluster.startController();
+    await ordered('Start', 'kept');
+    await untilSays('kept', 'Progressing', /^True Initiated/);
+    await cluster.stopController();
+    await tellBackup('box', { ...begun('kept-c'), completed: true });
+    await cluster.startController();
+    await unplug('kept');
+    await untilSays('kept', 'Complete', /^True Completed/);
+    assert.equal(orders.filter(({ order }) => order.cmd === 'Start').length, 1);
+  });
+
+  test('what is missing is awaited, what can never be is refused; both in words', async () => {
+    await create('nowhere', { source: ofTracker('none') });
+    await untilSays('nowhere', 'Progressing', /^True Initializing: BackupTracker default\/none does not exist$/);
+    await create('homeless', { pvcName: 'missing' });
+    await untilSays('homeless', 'Progressing', /claim default\/missing does not exist/);
+    await remove('homeless');
+    await create('blocky', { pvcName: 'device' });
+    await untilSays('blocky', 'Failed', /claim default\/device is a block device/);
+    await create('itself', { pvcName: 'disk' });
+    await untilSays('itself', 'Failed', /claim default\/disk holds disk root of the VM itself/);
+    await create('pulled', { mode: 'Pull', tokenSecretRef: 'token' });
+    await untilSays('pulled', 'Failed', /spec\.mode "Pull"/);
+    await create('absent', { source: ofVm('nobody') });
+    await untilSays('absent', 'Progressing', /VM default\/nobody does not exist/);
+    await tell('box', { changedBlockTracking: { state: 'Initializing' } });
+    await create('untracked', {});
+    await untilSays('untracked', 'Progressing', /has no ChangedBlockTracking \(Initializing\)/);
+    await remove('untracked');
+    await tell('box', { changedBlockTracking: { state: 'Enabled' } });
+  });
+
+  test('a guest that ends meanwhile fails its backup, and a VM that does not run keeps one waiting', async () => {
+    await create('cut', {});
+    await plug('cut');
+    await ordered('Start', 'cut');
+    await untilSays('cut', 'Progressing', /^True Initiated/);
+    await cluster.client.patch(
+      resources.virtualMachines,
+      { namespace, name: 'box' },
+      { spec: { runStrategy: 'Halted' } },
+      'merge',
+    );
+    await tell('box', { phase: 'Succeeded' });
+    await untilSays('cut', 'Failed', /^True Source(?:Unhealthy|Lost): /);
+    await create('asleep', {});
+    await untilSays('asleep', 'Progressing', /VM default\/box is not running: start it/);
+  });
+});
