@@ -1,6 +1,7 @@
 // The ways this tree is bundled; scripts and tests share them. Paths are relative to the repository.
+import { execFileSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { copyFileSync, existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { chmodSync, copyFileSync, existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { build } from 'esbuild';
 
@@ -52,8 +53,8 @@ const shipped = {
   minifyWhitespace: true,
   minifySyntax: true,
   legalComments: 'none',
-  // What is native or read from disk at run time stays outside the bundle.
-  external: ['koffi', 'classic-level'],
+  // What is native or read from disk at run time stays outside the bundle; and what gRPC asks for in services that nobody starts.
+  external: ['koffi', 'classic-level', '@grpc/proto-loader'],
   // What `ws` looks for to take masks off frames faster.
   alias: { bufferutil: './src/console/frame-masks.ts' },
   plugins: [partsOfClientNode, withoutUnused],
@@ -73,6 +74,10 @@ const shipped = {
  */
 export async function bundlePrograms(names, outdir, { extension = '.js', sourcemap = 'linked' } = {}) {
   for (const name of names) {
+    if (Object.hasOwn(compiledPrograms, name)) {
+      await bundleCompiled(name, outdir, { extension, sourcemap });
+      continue;
+    }
     await build({
       ...shipped,
       entryPoints: [`src/bin/${name}.ts`],
@@ -83,6 +88,45 @@ export async function bundlePrograms(names, outdir, { extension = '.js', sourcem
       sourcemap,
     });
   }
+}
+
+/**
+ * Programs that are started so often that their compiling counts, each with parts that are read late: `<name>.js` is a few lines that
+ * run `<name>/program.cjs` by what V8 made of it here, `<name>/program.cache`. Another version of Node.js does not take that, and compiles.
+ */
+const compiledPrograms = { 'virt-launcher': ['src/launcher/make-parts.ts'] };
+
+/** An expression, for scripts can be kept compiled and modules cannot. */
+const asFunction = {
+  banner: {
+    js: "(function(require,module,__filename){const __url=require('node:url').pathToFileURL(__filename).href;",
+  },
+  footer: { js: '})' },
+};
+
+async function bundleCompiled(name, outdir, { extension, sourcemap }) {
+  const program = path.join(outdir, name, 'program.cjs');
+  const parts = compiledPrograms[name].map((file) => `() => import('./${file}')`);
+  const { plugins, banner, ...options } = shipped;
+  await build({
+    ...options,
+    ...asFunction,
+    stdin: {
+      contents: `export const parts = [${parts}];\nimport './src/bin/${name}.ts';`,
+      resolveDir: '.',
+    },
+    outfile: program,
+    format: 'cjs',
+    supported: { 'dynamic-import': false },
+    define: { 'import.meta.url': '__url' },
+    sourcemap,
+  });
+  const text = readFileSync(program, 'utf8');
+  if (/[^\0-\xff]/.test(text)) throw new Error(`${program} has characters beyond Latin-1, as which it is read`);
+  writeFileSync(program, text, 'latin1');
+  copyFileSync('scripts/compiled/start.mjs', path.join(outdir, `${name}${extension}`));
+  chmodSync(path.join(outdir, `${name}${extension}`), 0o755);
+  execFileSync(process.execPath, ['scripts/compiled/compile.mjs', program]);
 }
 
 /**

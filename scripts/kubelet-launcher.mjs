@@ -16,7 +16,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { bundleProgram } from './bundle.mjs';
+import { bundleProgram, bundlePrograms } from './bundle.mjs';
 
 export const kubevirtVersion = 'v1.9.0';
 const libraries = '/usr/lib/x86_64-linux-gnu';
@@ -109,7 +109,9 @@ export async function makeLauncherRoot(root) {
   for (const file of new Set([...linked, ...linkedWith(linked), ...data.filter(existsSync)])) {
     copy(root, file, file === process.execPath ? node : file);
   }
-  for (const name of ['virt-launcher', 'virt-probe']) await bundleProgram(name, path.join(root, `usr/lib/${name}.mjs`));
+  // Compiled by the Node.js that is in there, too.
+  await bundlePrograms(['virt-launcher'], path.join(root, 'usr/lib'), { extension: '.mjs', sourcemap: false });
+  await bundleProgram('virt-probe', path.join(root, 'usr/lib/virt-probe.mjs'));
   for (const name of ['koffi', `@koromix/koffi-linux-${process.arch}`]) {
     cpSync(path.join('node_modules', name), path.join(root, 'usr/lib/node_modules', name), { recursive: true });
   }

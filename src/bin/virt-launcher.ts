@@ -70,4 +70,4 @@ async function main(flags: LauncherOptions): Promise<void> {
 }
 
 const flags = readFlags();
-if (flags) await main(flags);
+if (flags) void main(flags);

@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { after, before, suite, test } from 'node:test';
+import { Script } from 'node:vm';
 import { bundlePrograms } from '../../../scripts/bundle.mjs';
 
 let dir = '';
@@ -64,6 +66,50 @@ suite('the agent’s program as it is shipped', () => {
       readdirSync(dir).filter((name) => name !== 'virt-handler'),
       ['virt-handler.js'],
     );
+  });
+});
+
+suite('the launcher’s program as it is shipped', () => {
+  let place = '';
+  const program = () => path.join(place, 'virt-launcher/program.cjs');
+  const cache = () => path.join(place, 'virt-launcher/program.cache');
+  const run = (...args: string[]) => {
+    const { status, stdout, stderr } = spawnSync(process.execPath, [path.join(place, 'virt-launcher.mjs'), ...args], {
+      encoding: 'utf8',
+    });
+    return { status, stdout, stderr };
+  };
+
+  before(async () => {
+    place = mkdtempSync(path.join(tmpdir(), 'bundle-'));
+    await bundlePrograms(['virt-launcher'], place, { extension: '.mjs', sourcemap: false });
+  });
+  after(() => rmSync(place, { recursive: true, force: true }));
+
+  test('comes compiled, all of its parts, and this Node.js takes it', () => {
+    const script = new Script(readFileSync(program(), 'latin1'), {
+      filename: program(),
+      cachedData: readFileSync(cache()),
+    });
+    assert.equal(script.cachedDataRejected, false);
+    // Functions of the parts that are read late are among it.
+    assert.ok(statSync(cache()).size > 600_000, `${statSync(cache()).size} bytes`);
+  });
+
+  test('runs without what was compiled, with another’s, and with the half of it, as it does with it', () => {
+    const help = run('--help');
+    assert.deepEqual([help.status, help.stderr], [0, '']);
+    assert.match(help.stdout, /--qemu-timeout duration/);
+    const wrong = run('--no-such-flag');
+    assert.equal(wrong.status, 2);
+    assert.match(wrong.stderr, /no-such-flag/);
+    const whole = readFileSync(cache());
+    for (const bytes of [whole.subarray(0, whole.length / 2), Buffer.from('another'), undefined]) {
+      if (bytes) writeFileSync(cache(), bytes);
+      else rmSync(cache());
+      assert.deepEqual(run('--help'), help);
+      assert.deepEqual(run('--no-such-flag'), wrong);
+    }
   });
 });
 
