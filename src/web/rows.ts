@@ -71,14 +71,21 @@ export interface VmRow {
   readonly runStrategy?: string;
   /** What made it, and makes another one in its place: a VirtualMachinePool, a VirtualMachineInstanceReplicaSet. */
   readonly owner?: { readonly kind: string; readonly name: string };
-  /** Names of what gives it CPUs, memory and devices. */
-  readonly instancetype?: string;
-  readonly preference?: string;
+  /** What gives it CPUs, memory and devices. */
+  readonly instancetype?: NamedType;
+  readonly preference?: NamedType;
   /** RFC 3339 */
   readonly createdAt: string;
   /** Of the instance, else of the template; absent: an instance type says it, and it has not been started. */
   readonly cpus?: number;
   readonly memoryBytes?: number;
+}
+
+/** An instance type or a preference, as a VM names it. */
+export interface NamedType {
+  readonly name: string;
+  /** Else it is of the VM's namespace. */
+  readonly isCluster: boolean;
 }
 
 /** First event of `/api/vms/events`, named `vms`, and answer of `/api/vms`. */

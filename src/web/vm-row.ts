@@ -9,7 +9,7 @@ import {
 } from '../api/index.ts';
 import { memberAt } from '../base/index.ts';
 import { moveRow } from './move-row.ts';
-import type { VmRow } from './rows.ts';
+import type { NamedType, VmRow } from './rows.ts';
 
 /**
  * A VirtualMachine and its instance as one line of the list. Undefined when neither is there. Total: one bad object must not
@@ -62,12 +62,15 @@ function ownerOf({ metadata: { ownerReferences } }: KubeObject): VmRow['owner'] 
 }
 
 function typesOf(vm: VirtualMachine | undefined): Pick<VmRow, 'instancetype' | 'preference'> {
-  const named = (kind: string) => memberAt(vm, 'spec', kind, 'name');
-  const [instancetype, preference] = [named('instancetype'), named('preference')];
-  return {
-    ...(typeof instancetype === 'string' && { instancetype }),
-    ...(typeof preference === 'string' && { preference }),
-  };
+  const [instancetype, preference] = [namedType(vm, 'instancetype'), namedType(vm, 'preference')];
+  return { ...(instancetype && { instancetype }), ...(preference && { preference }) };
+}
+
+/** Without a kind it is of the cluster. */
+function namedType(vm: VirtualMachine | undefined, member: string): NamedType | undefined {
+  const [name, kind] = ['name', 'kind'].map((field) => memberAt(vm, 'spec', member, field));
+  if (typeof name !== 'string') return undefined;
+  return { name, isCluster: typeof kind !== 'string' || kind === '' || /cluster/i.test(kind) };
 }
 
 /** What an instance type says is in the instance, not in the template; without one (`isOwn`) there is one CPU unless it says more. */

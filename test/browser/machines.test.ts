@@ -57,6 +57,12 @@ describe('the page in a browser: machines are made, changed, copied and deleted'
     await field('Kind').selectOption('scratch');
     await button('Create').click();
     await watched.page.locator('#new-memory[aria-invalid=true]').waitFor();
+    assert.equal(
+      await watched.page.locator('#new-memory-note').textContent(),
+      'Invalid value: "much": write a number with its unit, such as 512Mi or 4Gi',
+    );
+    await watched.page.getByRole('alert').getByText('The API refuses what is marked below.').waitFor();
+    assert.equal(await watched.page.getByText('KMGTPE').count(), 0, 'the API’s own expression is shown');
     await watched.picture('1-refused');
     await field('Memory').fill('160Mi');
     await button('YAML').click();

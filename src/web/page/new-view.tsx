@@ -348,7 +348,9 @@ function Machine({ machine }: { readonly machine: NewMachine }) {
   );
 }
 
-/** What no field of the form shows. */
-function elsewhere({ message, fields }: TextProblem): TextProblem {
-  return { message, fields: fields.filter(({ field }) => fieldAt(field) === undefined) };
+/** What no field of the form shows; the message repeats what each field says. */
+export function elsewhere({ message, fields }: TextProblem): TextProblem {
+  const others = fields.filter(({ field }) => fieldAt(field) === undefined);
+  const isShown = fields.length > 0 && others.length === 0;
+  return { message: isShown ? 'The API refuses what is marked below.' : message, fields: others };
 }

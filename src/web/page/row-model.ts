@@ -235,7 +235,7 @@ export function absenceOf(row: VmRow): string | undefined {
 }
 
 /** "2 CPUs, 4 GiB"; before the first start only its instance type is known. */
-export function sizeText({ cpus, memoryBytes, instancetype = '' }: VmRow): string {
+export function sizeText({ cpus, memoryBytes, instancetype }: VmRow): string {
   const parts = [cpus !== undefined && count(cpus, 'CPU'), memoryBytes !== undefined && fileSize(memoryBytes)];
-  return parts.filter(Boolean).join(', ') || instancetype;
+  return parts.filter(Boolean).join(', ') || (instancetype?.name ?? '');
 }

@@ -51,11 +51,12 @@ const preferenceHead = ['Preference', 'Namespace', 'Machines'];
 
 export function Types({ state, types }: { readonly state: PageState; readonly types: KnownTypes }) {
   const rows = [...state.rows.value.values()];
-  const users = (kind: 'instancetype' | 'preference', { metadata }: KubeObject) =>
-    rows.filter(
-      (row) =>
-        row[kind] === metadata.name && (metadata.namespace === undefined || row.namespace === metadata.namespace),
-    ).length;
+  // Two kinds may have the same name, and so may two namespaces.
+  const users = (kind: 'instancetype' | 'preference', { metadata: { name, namespace } }: KubeObject) =>
+    rows.filter((row) => {
+      const named = row[kind];
+      return named?.name === name && (named.isCluster ? undefined : row.namespace) === namespace;
+    }).length;
   const shownUsers = (many: number) => (many === 0 ? 'none' : count(many, 'machine'));
   return (
     <>

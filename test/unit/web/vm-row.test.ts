@@ -66,5 +66,10 @@ test('a size is that of the instance, else of the template; what is no number or
   };
   const typed = { metadata, spec } as unknown as VirtualMachine;
   const { cpus, instancetype, preference } = vmRow(typed, undefined) ?? {};
-  assert.deepEqual([cpus, instancetype, preference], [undefined, 'u1.small', 'linux']);
+  assert.deepEqual(
+    [cpus, instancetype, preference],
+    [undefined, { name: 'u1.small', isCluster: true }, { name: 'linux', isCluster: true }],
+  );
+  const own = { ...typed.spec, preference: { kind: 'virtualmachinepreference', name: 'linux' } };
+  assert.equal(vmRow({ ...typed, spec: own }, undefined)?.preference?.isCluster, false);
 });

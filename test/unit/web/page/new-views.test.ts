@@ -12,7 +12,9 @@ import { FigureHistory } from '../../../../src/web/page/figures-model.ts';
 import { Images } from '../../../../src/web/page/images-view.tsx';
 import { ListView } from '../../../../src/web/page/list-view.tsx';
 import { Log } from '../../../../src/web/page/logs-panel.tsx';
+import { elsewhere } from '../../../../src/web/page/new-view.tsx';
 import { PageState } from '../../../../src/web/page/page-state.ts';
+import { refusalOf } from '../../../../src/web/page/refusal.ts';
 import { Stream } from '../../../../src/web/page/stream.ts';
 import { StreamPanel } from '../../../../src/web/page/stream-panel.tsx';
 import { Trouble } from '../../../../src/web/page/trouble.tsx';
@@ -65,6 +67,27 @@ test('texts of events, devices, logs, images, problems and troubles stay texts',
   assert.equal(countOf(shown, drawn(h(Problem, { problem, text: '', onGo: () => undefined }))), 3);
   const conditions = [{ type: 'Synchronized', status: 'False' as const, message: hostile }];
   assert.equal(countOf(shown, drawn(h(Trouble, { row: vmRow('a', { status: hostile, conditions }) }))), 2);
+});
+
+test('what the API says of fields of the form stands there, and in words; of any other field above it', () => {
+  const cause = (field: string, message: string) => ({ field, message });
+  const memory = 'spec.template.spec.domain.memory.guest';
+  const { fields } = refusalOf({
+    details: {
+      causes: [
+        cause(memory, `Invalid value: "x": ${memory} in body should match '^(([KMGTPE]i)|[numkMGTPE])?$'`),
+        cause('spec.a', "Invalid value: 1: spec.a in body should match '^[a-z]$'"),
+      ],
+    },
+  });
+  assert.deepEqual(fields, [
+    cause(memory, 'Invalid value: "x": write a number with its unit, such as 512Mi or 4Gi'),
+    cause('spec.a', "Invalid value: 1: spec.a in body should match '^[a-z]$'"),
+  ]);
+  assert.deepEqual(elsewhere({ message: 'm', fields }), { message: 'm', fields: fields.slice(1) });
+  const shownThere = elsewhere({ message: 'm', fields: fields.slice(0, 1) });
+  assert.deepEqual(shownThere, { message: 'The API refuses what is marked below.', fields: [] });
+  assert.equal(elsewhere({ message: 'm', fields: [] }).message, 'm');
 });
 
 test('a reason is not cut, however long it is', () => {

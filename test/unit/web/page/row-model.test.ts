@@ -205,7 +205,7 @@ test('why there is no console: not started, on its way, failed with its reason; 
 test('a size is said as far as it is known', () => {
   assert.equal(sizeText(vmRow('vm', { cpus: 2, memoryBytes: 2 ** 30 })), '2 CPUs, 1.0 GiB');
   assert.equal(sizeText(vmRow('vm', { cpus: 1 })), '1 CPU');
-  assert.equal(sizeText(vmRow('vm', { instancetype: 'u1.small' })), 'u1.small');
-  assert.equal(sizeText(vmRow('vm', { instancetype: 'u1.small', cpus: 1 })), '1 CPU');
+  assert.equal(sizeText(vmRow('vm', { instancetype: { name: 'u1.small', isCluster: true } })), 'u1.small');
+  assert.equal(sizeText(vmRow('vm', { instancetype: { name: 'u1.small', isCluster: true }, cpus: 1 })), '1 CPU');
   assert.equal(sizeText(running), '');
 });

@@ -30,8 +30,11 @@ const waiting: WaitingReport = {
 
 test('instance types and preferences are listed with what they give and how many machines name them', () => {
   const state = new PageState();
-  const small = { ...vmRow('one'), instancetype: 'small', preference: 'linux' };
-  state.replace({ ...memoryRights, node: 'node1', rows: [small, { ...small, name: 'two', namespace: 'other' }] });
+  const ofCluster = (name: string) => ({ name, isCluster: true });
+  const small = { ...vmRow('one'), instancetype: ofCluster('small'), preference: ofCluster('linux') };
+  const two = { ...small, name: 'two', namespace: 'other' };
+  const own = { ...two, name: 'three', instancetype: { name: 'small', isCluster: false } };
+  state.replace({ ...memoryRights, node: 'node1', rows: [small, two, own] });
   const type = (name: string, namespace?: string): KubeObject =>
     ({
       metadata: { name, ...(namespace && { namespace }) },
