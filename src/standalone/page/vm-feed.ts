@@ -18,7 +18,7 @@ const reportedAfter = 3;
 const unansweredAfter = 2;
 
 export interface VmFeedOptions {
-  /** How often it is looked whether something is wrong. Default 2 s. */
+  /** How often it is looked whether something is wrong, while somebody looks at the list. Default 2 s. */
   readonly checkMs?: number;
   /** For the answer to one small question. Default 3 s: a loaded machine takes one. */
   readonly answerMs?: number;
@@ -64,14 +64,10 @@ export class KubeVmFeed implements VmFeed, Component {
   /** Does not wait for the first list: the page is of use, and says why, while the API is away. */
   async start(): Promise<void> {
     await Promise.all(this.#informers.map((informer) => informer.start()));
-    this.#checking = setInterval(() => {
-      void this.#ask();
-      this.#publishIfNew();
-    }, this.#options.checkMs);
   }
 
   async stop(): Promise<void> {
-    clearInterval(this.#checking);
+    this.#rest();
     this.#ending.abort(new Error('stopped'));
     await Promise.all(this.#informers.map((informer) => informer.stop()));
   }
@@ -91,7 +87,12 @@ export class KubeVmFeed implements VmFeed, Component {
   }
 
   onChange(listener: () => void): () => void {
-    return this.#listeners.add(listener);
+    const end = this.#listeners.add(listener);
+    this.#check();
+    return () => {
+      end();
+      if (this.#listeners.size === 0) this.#rest();
+    };
   }
 
   problem(): string | undefined {
@@ -105,6 +106,23 @@ export class KubeVmFeed implements VmFeed, Component {
 
   get #informers() {
     return [this.#vms, this.#vmis, this.#migrations, this.#nodes] as const;
+  }
+
+  /** While somebody looks: a question wakes this program and the server, which sleep else. */
+  #check(): void {
+    if (this.#checking !== undefined || this.#ending.signal.aborted) return;
+    this.#reported = this.#beside();
+    void this.#ask();
+    this.#checking = setInterval(() => {
+      void this.#ask();
+      this.#publishIfNew();
+    }, this.#options.checkMs);
+  }
+
+  #rest(): void {
+    clearInterval(this.#checking);
+    this.#checking = undefined;
+    this.#unanswered = 0;
   }
 
   /** A server that hangs ends no watch: nothing else would tell. One that refuses answers, too. */

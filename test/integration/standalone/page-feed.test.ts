@@ -5,7 +5,7 @@ import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { afterEach, beforeEach, describe, test } from 'node:test';
+import { afterEach, beforeEach, describe, type TestContext, test } from 'node:test';
 import {
   type KubeObject,
   type RunStrategy,
@@ -19,7 +19,7 @@ import { KubeClient, loadKubeAccess } from '../../../src/kube/index.ts';
 import { KubeVmFeed, startVm, stopVm } from '../../../src/standalone/index.ts';
 import { vmRow } from '../../../src/web/index.ts';
 import { type EmbeddedApi, startEmbeddedApi } from '../../fixtures/embedded-api.ts';
-import { eventually } from '../../fixtures/eventually.ts';
+import { eventually, settled, stays } from '../../fixtures/eventually.ts';
 
 const ref = { namespace: 'default', name: 'one' };
 const template = { spec: { domain: { devices: {}, memory: { guest: '64Mi' } } } };
@@ -170,17 +170,11 @@ describe('what the page shows and does', () => {
   });
 });
 
-test('an API that takes requests and answers none is told, though its watches stand; when it answers again it is not, before anything changes', async () => {
-  let hangs = false;
-  let fails = false;
-  const list = JSON.stringify({ kind: 'List', metadata: { resourceVersion: '1' }, items: [] });
-  const hung = new Set<ServerResponse>();
+/** An API without TLS that answers what it is told to; ends with the test. */
+async function playedApi(t: TestContext, answer: (url: string, response: ServerResponse) => void) {
   const server = createServer(({ url = '' }, response) => {
     response.setHeader('content-type', 'application/json');
-    if (fails && url !== '/readyz') response.writeHead(500).end();
-    else if (url.includes('watch=')) response.flushHeaders();
-    else if (hangs) hung.add(response);
-    else response.end(url === '/readyz' ? 'ok' : list);
+    answer(url, response);
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -189,6 +183,49 @@ test('an API that takes requests and answers none is told, though its watches st
   const address = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   await writeKubeconfig(kubeconfig, { server: address, ca: undefined, user: 'user', token: 'x' });
   const client = new KubeClient({ userAgent: 'test' }, { access: await loadKubeAccess({ kubeconfig }) });
+  t.after(async () => {
+    client.close();
+    server.closeAllConnections();
+    server.close();
+    await rm(dir, { recursive: true, force: true });
+  });
+  return { client, server };
+}
+
+test('nothing is asked while nobody looks at the list, and at once when somebody does', async (t) => {
+  const list = JSON.stringify({ kind: 'List', metadata: { resourceVersion: '1' }, items: [] });
+  let asked = 0;
+  const { client } = await playedApi(t, (url, response) => {
+    if (url === '/readyz') asked++;
+    if (url.includes('watch=')) response.flushHeaders();
+    else response.end(url === '/readyz' ? 'ok' : list);
+  });
+  const feed = new KubeVmFeed({ client, log: silentLogger }, { checkMs: 20 });
+  await feed.start();
+  t.after(() => feed.stop());
+  await eventually(() => assert.equal(feed.problem(), undefined));
+  await stays(() => assert.equal(asked, 0), 200);
+  const ends = [feed.onChange(() => undefined), feed.onChange(() => undefined)];
+  await eventually(() => assert.ok(asked >= 3));
+  ends[0]?.();
+  const before = asked;
+  await eventually(() => assert.ok(asked > before, 'one of two has left'));
+  ends[1]?.();
+  const left = await settled(() => asked, 200);
+  await stays(() => assert.equal(asked, left), 200);
+});
+
+test('an API that takes requests and answers none is told, though its watches stand; when it answers again it is not, before anything changes', async (t) => {
+  let hangs = false;
+  let fails = false;
+  const list = JSON.stringify({ kind: 'List', metadata: { resourceVersion: '1' }, items: [] });
+  const hung = new Set<ServerResponse>();
+  const { client, server } = await playedApi(t, (url, response) => {
+    if (fails && url !== '/readyz') response.writeHead(500).end();
+    else if (url.includes('watch=')) response.flushHeaders();
+    else if (hangs) hung.add(response);
+    else response.end(url === '/readyz' ? 'ok' : list);
+  });
   const feed = new KubeVmFeed({ client, log: silentLogger }, { checkMs: 20, answerMs: 200 });
   try {
     await feed.start();
@@ -217,10 +254,6 @@ test('an API that takes requests and answers none is told, though its watches st
     assert.equal(problems.has(undefined), false);
   } finally {
     await feed.stop();
-    client.close();
-    server.closeAllConnections();
-    server.close();
-    await rm(dir, { recursive: true, force: true });
   }
 });
 
