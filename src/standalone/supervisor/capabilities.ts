@@ -15,6 +15,8 @@ export interface CapabilitiesOptions {
   readonly paths: Pick<NodePaths, 'runDir' | 'labellerDir' | 'libvirtCacheDir'>;
   /** It may take seconds to find out: all else goes on meanwhile. */
   readonly kvm: KvmSupport['kvm'] | Promise<KvmSupport['kvm']>;
+  /** Where KVM works that is known by then, as a rule. */
+  readonly guessAfterMs?: number;
   /** As Node.js names it: `x64`. */
   readonly arch: string;
   /** A machine under load asks QEMU for half a minute. */
@@ -24,6 +26,7 @@ export interface CapabilitiesOptions {
 const architectures: Readonly<Record<string, string>> = { x64: 'x86_64', arm64: 'aarch64', s390x: 's390x' };
 const pausesMs = [15_000, 60_000];
 const maxStderrBytes = 8_192;
+const guessAfterMs = 300;
 /** What libvirt's answers depend on, apart from the kernel. */
 const programs = [
   '/usr/sbin/libvirtd',
@@ -34,7 +37,8 @@ const programs = [
 /**
  * Plays the init container of the agent's pod: leaves what libvirt says about this machine where the agent looks for it, once per
  * boot, KVM support and version of libvirt and QEMU. Without these files the node has no labels of CPU models and machine types, and the first VM waits
- * for them: it is begun before all else, in the background.
+ * for them: it is begun before all else, in the background. While nobody knows yet whether KVM works it is asked as if it did not, since a probe whose guest
+ * hangs takes seconds; nothing of that is published before the probe says the same.
  */
 export class Capabilities implements Component {
   readonly name = 'capabilities';
@@ -80,22 +84,57 @@ export class Capabilities implements Component {
 
   async #ensure(signal: AbortSignal): Promise<void> {
     const { paths } = this.#options;
-    const keyFile = path.join(paths.runDir, 'capabilities-key');
-    const key = await this.#key();
-    if ((await readIfThere(keyFile)) === (await this.#withFiles(key))) return;
     const startedMs = performance.now();
     const dir = path.join(paths.runDir, 'capabilities');
-    // Of a node that was killed meanwhile.
-    await rm(dir, { recursive: true, force: true });
-    await mkdir(dir, { recursive: true });
+    const guess = await this.#guess(signal);
     try {
-      await this.#ask(dir, signal);
+      let isAsked = await this.#askUnlessWrong(guess, dir, signal);
+      const kvm = await this.#options.kvm;
+      if (kvm !== guess) isAsked = await this.#askIfNew(kvm, dir, signal);
+      if (!isAsked) return;
       await this.#publish(path.join(dir, 'out'));
+      await writeFileAtomic(this.#keyFile, await this.#withFiles(await this.#key(kvm)));
     } finally {
       await rm(dir, { recursive: true, force: true });
     }
-    await writeFileAtomic(keyFile, await this.#withFiles(key));
     this.#log.info({ tookMs: Math.round(performance.now() - startedMs) }, 'libvirt has said what this machine can do');
+  }
+
+  /** A probe that is silent for that long waits for a guest that hangs. */
+  #guess(signal: AbortSignal): Promise<KvmSupport['kvm']> {
+    const { kvm, guessAfterMs: afterMs = guessAfterMs } = this.#options;
+    const silent = sleep(afterMs, signal).then(() => 'fails' as const);
+    return Promise.race([kvm, silent]);
+  }
+
+  /** False: it is known already, or the guess is wrong. */
+  async #askUnlessWrong(guess: KvmSupport['kvm'], dir: string, signal: AbortSignal): Promise<boolean> {
+    const wrong = new AbortController();
+    const watching = Promise.resolve(this.#options.kvm).then((kvm) => {
+      if (kvm !== guess) wrong.abort(new Error('KVM works'));
+    });
+    // Who awaits the answer is told.
+    watching.catch(() => undefined);
+    try {
+      return await this.#askIfNew(guess, dir, AbortSignal.any([signal, wrong.signal]));
+    } catch (error) {
+      if (wrong.signal.aborted && !signal.aborted) return false;
+      throw error;
+    }
+  }
+
+  /** False: the files are there. */
+  async #askIfNew(kvm: KvmSupport['kvm'], dir: string, signal: AbortSignal): Promise<boolean> {
+    if ((await readIfThere(this.#keyFile)) === (await this.#withFiles(await this.#key(kvm)))) return false;
+    // Of a node that was killed meanwhile, or of a wrong guess.
+    await rm(dir, { recursive: true, force: true });
+    await mkdir(dir, { recursive: true });
+    await this.#ask(kvm, dir, signal);
+    return true;
+  }
+
+  get #keyFile(): string {
+    return path.join(this.#options.paths.runDir, 'capabilities-key');
   }
 
   /** Files that were changed or taken away are not those that were asked for. */
@@ -105,12 +144,12 @@ export class Capabilities implements Component {
     return JSON.stringify([key, ...(await Promise.all(dirs.map(filesIn)))]);
   }
 
-  async #key(): Promise<string> {
+  async #key(kvm: KvmSupport['kvm']): Promise<string> {
     const versions = await identitiesOf(programs);
-    return JSON.stringify([await currentBootId(), await this.#options.kvm, this.#options.arch, versions]);
+    return JSON.stringify([await currentBootId(), kvm, this.#options.arch, versions]);
   }
 
-  async #ask(dir: string, signal: AbortSignal): Promise<void> {
+  async #ask(kvm: KvmSupport['kvm'], dir: string, signal: AbortSignal): Promise<void> {
     const { paths, arch: nodeArch, timeoutMs = 120_000 } = this.#options;
     const arch = architectures[nodeArch] ?? '';
     if (!(arch in machines)) throw new NodeError('SANDBOX', `nothing is known of virtual machines on ${nodeArch}`);
@@ -119,7 +158,7 @@ export class Capabilities implements Component {
       dir,
       libvirtCacheDir,
       arch,
-      virttype: (await this.#options.kvm) === 'works' ? 'kvm' : 'qemu',
+      virttype: kvm === 'works' ? 'kvm' : 'qemu',
     });
     const accounts = accountFiles(await readFile('/etc/passwd', 'utf8'), await readFile('/etc/group', 'utf8'));
     await writeFile(path.join(dir, 'passwd'), accounts.passwd);

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { EventEmitter, once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -117,6 +118,37 @@ describe('what libvirt says about this machine', { skip }, () => {
     await rm(learnt, { recursive: true });
     await ask();
     assert.ok((await readdir(learnt)).length > 0);
+  });
+
+  test('is asked while the probe runs, as if KVM did not work, and published when the probe says so', async () => {
+    const other = nodePaths(path.join(root, 'guessed'));
+    const probe = new EventEmitter<{ answer: ['works' | 'fails'] }>();
+    const kvm = once(probe, 'answer').then(([answer]): 'works' | 'fails' => answer);
+    const options = { paths: other, kvm, arch: process.arch, guessAfterMs: 0 };
+    const capabilities = new Capabilities(options, { log: silentLogger });
+    await capabilities.start();
+    const out = path.join(other.runDir, 'capabilities/out/capabilities.xml');
+    await eventually(async () => assert.match(await readFile(out, 'utf8'), /<\/capabilities>/), 60_000);
+    assert.ok(!existsSync(other.labellerDir), 'published before it is known');
+    probe.emit('answer', 'fails');
+    await capabilities.done();
+    assert.match(await readFile(path.join(other.labellerDir, 'capabilities.xml'), 'utf8'), /<\/capabilities>/);
+    assert.deepEqual(await readdir(other.runDir), ['capabilities-key']);
+  });
+
+  test('a guess that was wrong is given up, and what is published is of the answer', { skip: noKvm }, async () => {
+    const other = nodePaths(path.join(root, 'wrong'));
+    const probe = new EventEmitter<{ answer: ['works' | 'fails'] }>();
+    const kvm = once(probe, 'answer').then(([answer]): 'works' | 'fails' => answer);
+    const options = { paths: other, kvm, arch: process.arch, guessAfterMs: 0 };
+    const capabilities = new Capabilities(options, { log: silentLogger });
+    await capabilities.start();
+    await eventually(() => assert.ok(existsSync(path.join(other.runDir, 'capabilities/out'))));
+    probe.emit('answer', 'works');
+    await capabilities.done();
+    const asked = await readFile(path.join(other.labellerDir, 'virsh_domcapabilities.xml'), 'utf8');
+    assert.match(asked, /<domain>kvm<\/domain>/);
+    assert.match(await readFile(path.join(other.runDir, 'capabilities-key'), 'utf8'), /works/);
   });
 
   test('nothing is mounted or runs on the host after it was stopped in the middle', async () => {
