@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { parse } from 'yaml';
-import { resources, type VirtualMachineInstance } from '../src/api/index.ts';
+import { resources, type TimelineRow, type VirtualMachineInstance } from '../src/api/index.ts';
 import { sleep } from '../src/base/index.ts';
-import { openConsole, readTimeline, type TimelineRow, untilLogin } from '../src/standalone/index.ts';
+import { openConsole, readTimeline, untilLogin } from '../src/standalone/index.ts';
 import { logLine } from './logs.ts';
 import type { NodeUnderTest } from './node-under-test.ts';
 
@@ -50,11 +50,11 @@ export async function measureBoot(
   const wall = (phase: string) => performance.timeOrigin + startMs + at(phase);
   const agentMs = agentShareMs(node, name, podUid, { scheduled: wall('Scheduled'), running: wall('Running') });
   whileRunning(podUid);
-  const { rows } = await readTimeline(node.paths, { namespace: 'default', name }, new Date());
+  const timeline = await readTimeline(client, node.paths, { namespace: 'default', name }, new Date());
   await client.delete(type, { namespace: 'default', name });
   await watching;
   const [scheduledMs, runningMs, goneMs] = [at('Scheduled'), at('Running'), at('deleted') - loginMs];
-  return { scheduledMs, runningMs, agentMs, loginMs, goneMs, rows };
+  return { scheduledMs, runningMs, agentMs, loginMs, goneMs, rows: timeline?.rows ?? [] };
 }
 
 /**

@@ -446,3 +446,28 @@ export interface WaitingDecision {
   readonly next: string;
   readonly problem?: string;
 }
+
+/** How a VM of the standalone node came to run: answer of `virt-node explain NAME --timeline`, and of the page's `/api/timeline/…`. */
+export interface TimelineReport {
+  readonly kind: 'Timeline';
+  readonly at: string;
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+  readonly node?: string;
+  /** As the API has it: to the second. */
+  readonly created: string;
+  /** The guest has asked for a login: no row is added. */
+  readonly whole?: true;
+  /** In the order in which they began, phases last. */
+  readonly rows: readonly TimelineRow[];
+}
+
+/** RFC 3339, to the millisecond where the source has them. */
+export interface TimelineRow {
+  readonly part: 'controller' | 'scheduler' | 'pod' | 'launcher' | 'agent' | 'libvirt' | 'QEMU' | 'guest' | 'phase';
+  readonly what: string;
+  /** Absent: of that only its end is known. */
+  readonly from?: string;
+  readonly to: string;
+}

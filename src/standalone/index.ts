@@ -14,3 +14,4 @@ export * from './ssh-key.ts';
 export { ensureStateDir, refuseClosedStateDir } from './state-dir.ts';
 export * from './storage/index.ts';
 export * from './supervisor/index.ts';
+export * from './timeline/index.ts';

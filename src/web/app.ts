@@ -207,18 +207,15 @@ function addWhy(app: Express, { backend }: WebAppDeps): void {
   app.get(['/api/why', '/api/why/:namespace/:name', '/api/state'], (request, response) =>
     answerExplained(response, (signal) => backend.why(request.path.slice('/api'.length), signal)),
   );
-  app.get('/api/figures/:namespace/:name', async (request, response) => {
-    const { figures } = backend;
-    const { namespace, name } = request.params;
-    if (!figures) throw new Rejection(404, 'who serves this page has no figures');
-    await answerExplained(response, (signal) => figures(namespace, name, signal));
-  });
-  app.get('/api/waiting/:namespace/:name', async (request, response) => {
-    const waiting = backend.waiting?.bind(backend);
-    const { namespace, name } = request.params;
-    if (!waiting) throw new Rejection(404, 'who serves this page knows of no VM that is on no node');
-    await answerExplained(response, (signal) => waiting(namespace, name, signal), 'the API');
-  });
+  for (const kind of ['figures', 'waiting', 'timeline'] as const) {
+    app.get(`/api/${kind}/:namespace/:name`, async (request: Request<Record<string, string>>, response) => {
+      const ask = backend[kind]?.bind(backend);
+      const { namespace = '', name = '' } = request.params;
+      if (!ask) throw new Rejection(404, `who serves this page has no answer about ${kind}`);
+      const who = kind === 'figures' ? undefined : 'the API';
+      await answerExplained(response, (signal) => ask(namespace, name, signal), who);
+    });
+  }
   const ofNode = ['/api/nodes/:node/why', '/api/nodes/:node/state'];
   app.get(ofNode, async (request: Request<Record<string, string>>, response) => {
     const { node = '' } = request.params;

@@ -4,7 +4,7 @@ import type { NodeRow, VmList } from './rows.ts';
 
 /** The list without its rows. */
 export function describeList(
-  { nodeName, actions, nodes, vms, kube, images, figures }: WebBackend,
+  { nodeName, actions, nodes, vms, kube, images, figures, timeline }: WebBackend,
   right: PageRight,
 ): Omit<VmList, 'rows'> {
   const problem = vms.problem?.();
@@ -17,6 +17,7 @@ export function describeList(
     ...(kube && { kube: true }),
     ...(images && { images: true }),
     ...(figures && { figures: true }),
+    ...(timeline && { timeline: true }),
     ...(rows.length > 1 && { nodes: rows }),
     ...(problem !== undefined && { problem }),
     ...(notice !== undefined && { notice }),

@@ -25,3 +25,4 @@ export type { ImageRow, NodeRow, VmRow } from './rows.ts';
 export { WebServer, type WebServerOptions } from './server.ts';
 export { vmRow } from './vm-row.ts';
 export { waitingState } from './waiting-state.ts';
+export { type WaterfallBar, waterfallOf } from './waterfall.ts';

@@ -83,6 +83,8 @@ export interface WebBackend {
   why(target: string, signal: AbortSignal): Promise<ExplainAnswer>;
   /** Why a VM that no agent knows is on no node (`WaitingReport`). Absent: nobody here knows. Rejects when the API cannot be asked. */
   waiting?(namespace: string, name: string, signal: AbortSignal): Promise<ExplainAnswer>;
+  /** How a VM came to run (`TimelineReport`). Absent: nobody here knows. Rejects when the API cannot be asked. */
+  timeline?(namespace: string, name: string, signal: AbortSignal): Promise<ExplainAnswer>;
   /** Absent: the page shows objects, and makes and changes none. */
   readonly kube?: KubePassage;
   /** Absent: who serves the page keeps no images. */

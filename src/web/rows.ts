@@ -99,6 +99,8 @@ export interface VmList {
   readonly images?: true;
   /** There are figures of guests. */
   readonly figures?: true;
+  /** It is known how guests came to run. */
+  readonly timeline?: true;
   /** Nothing may be changed by who looks. */
   readonly lookOnly?: boolean;
   /** What does not work although the rows are as they are now, for people: the agent is away. */

@@ -70,7 +70,7 @@ function typesOf(vm: VirtualMachine | undefined): Pick<VmRow, 'instancetype' | '
 function namedType(vm: VirtualMachine | undefined, member: string): NamedType | undefined {
   const [name, kind] = ['name', 'kind'].map((field) => memberAt(vm, 'spec', member, field));
   if (typeof name !== 'string') return undefined;
-  return { name, isCluster: typeof kind !== 'string' || kind === '' || /cluster/i.test(kind) };
+  return { name, isCluster: typeof kind !== 'string' || kind === '' || kind.toLowerCase().includes('cluster') };
 }
 
 /** What an instance type says is in the instance, not in the template; without one (`isOwn`) there is one CPU unless it says more. */

@@ -62,6 +62,8 @@ describe('the page in a browser: by the keyboard alone', () => {
 
   before(async () => {
     backend.vms.set(vmRow('demo'), vmRow('other'));
+    const [from, to] = ['2026-01-02T03:04:05.100Z', '2026-01-02T03:04:05.300Z'];
+    backend.timelineRows = [{ part: 'pod', what: 'its root directory', from, to }];
     backend.images.rows.push({ reference: 'my/debian:12', boots: 'disk', sizeBytes: 2 ** 30 });
     backend.kube.objects.set(`${namespace}/virtualmachines/demo`, vm);
     backend.kube.objects.set(`${snapshots}/virtualmachinesnapshots`, { items: [evening] });
@@ -113,6 +115,7 @@ describe('the page in a browser: by the keyboard alone', () => {
     events: 'vm/default/demo/events',
     logs: 'vm/default/demo/logs',
     yaml: 'vm/default/demo/yaml',
+    timeline: 'vm/default/demo/timeline',
   };
   for (const [view, hash] of Object.entries(views)) {
     test(`Tab comes to all that can be used, and what has the focus is seen: ${view}`, async () => {

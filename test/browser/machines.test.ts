@@ -5,21 +5,12 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
-import type { BrowserContextOptions } from 'playwright-core';
 import { eventually } from '../fixtures/eventually.ts';
 import type { WatchedPage } from './fixtures/chromium.ts';
-import { brightPixels, PageNode, rowOf, untilBadge, untilTerminal } from './fixtures/page-node.ts';
+import { brightPixels, looks, PageNode, rowOf, untilBadge, untilTerminal } from './fixtures/page-node.ts';
 
 const needsRoot = process.getuid?.() === 0 ? false : 'pods need root';
 const name = 'made';
-
-/** Sizes and colours in which each view is looked at. */
-const looks: Readonly<Record<string, BrowserContextOptions>> = {
-  'wide-light': { viewport: { width: 1440, height: 900 }, colorScheme: 'light' },
-  'wide-dark': { viewport: { width: 1440, height: 900 }, colorScheme: 'dark' },
-  'phone-light': { viewport: { width: 390, height: 844 }, colorScheme: 'light', hasTouch: true, isMobile: true },
-  'phone-dark': { viewport: { width: 390, height: 844 }, colorScheme: 'dark', hasTouch: true, isMobile: true },
-};
 
 /** Another page has the keyboard; what is refused is told by the browser, too. */
 const expected = [
@@ -201,6 +192,7 @@ describe('the page in a browser: machines are made, changed, copied and deleted'
         events: `${vm}/events`,
         logs: `${vm}/logs`,
         yaml: `${vm}/yaml`,
+        'start-up': `${vm}/timeline`,
         why: `${vm}/why`,
       };
       for (const [view, hash] of Object.entries(views)) {

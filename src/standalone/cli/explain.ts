@@ -9,21 +9,21 @@ import {
   type ExplainLabels,
   type ExplainList,
   type ExplainReport,
+  type TimelineReport,
   type WaitingReport,
 } from '../../api/index.ts';
 import { errorMessage, plainText } from '../../base/index.ts';
 import { KubeError } from '../../kube/index.ts';
 import { foreignSocket, getExplanation, knownAgents } from '../agent-api/index.ts';
 import { NodeError } from '../errors.ts';
-import { type NodePaths, nodePaths } from '../paths.ts';
+import { nodePaths } from '../paths.ts';
+import { readTimeline } from '../timeline/index.ts';
 import { readWaiting } from '../waiting/index.ts';
 import { documentText } from './answer-format.ts';
 import { controllerStory, controllerTable, explainStory, explainTable, table } from './explain-text.ts';
-import { connectToNode, notFound } from './find-vmi.ts';
+import { connectToNode, notAnswering, notFound } from './find-vmi.ts';
 import { type Paint, plain } from './style.ts';
-import { timelineRows } from './timeline.ts';
-import { readTimelineFacts } from './timeline-facts.ts';
-import { type TimelineReport, timelineLines } from './timeline-text.ts';
+import { timelineLines } from './timeline-text.ts';
 import { waitingLines } from './waiting-text.ts';
 
 export interface ExplainQuestion {
@@ -129,28 +129,14 @@ export async function askExplain(
 }
 
 async function timeline({ stateDir = '', namespace, name = '' }: ExplainQuestion, now: Date): Promise<TimelineReport> {
-  return readTimeline(nodePaths(stateDir), { namespace, name }, now);
-}
-
-/** How a VM of this machine came to run. Rejects with NodeError: NOT_FOUND when it does not run, NOT_RUNNING. */
-export async function readTimeline(
-  paths: NodePaths,
-  vm: { readonly namespace: string; readonly name: string },
-  now: Date,
-): Promise<TimelineReport> {
+  const paths = nodePaths(stateDir);
   const client = await connectToNode(paths);
   try {
-    const facts = await readTimelineFacts(client, paths, vm);
-    const { metadata, status } = facts.vmi;
-    return {
-      kind: 'Timeline',
-      at: now.toISOString(),
-      ...vm,
-      uid: metadata.uid ?? '',
-      ...(status?.nodeName && { node: status.nodeName }),
-      created: metadata.creationTimestamp ?? '',
-      rows: timelineRows(facts),
-    };
+    const report = await readTimeline(client, paths, { namespace, name }, now);
+    if (!report) throw await notFound(client, namespace, name);
+    return report;
+  } catch (error) {
+    throw notAnswering(error);
   } finally {
     client.close();
   }

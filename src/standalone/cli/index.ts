@@ -29,7 +29,6 @@ export { scpFilesOf, sshOptions } from './ssh-arguments.ts';
 export * from './status.ts';
 export { stopNode } from './stop.ts';
 export * from './style.ts';
-export type { TimelineRow } from './timeline.ts';
 export * from './up.ts';
 export * from './users.ts';
 export * from './version.ts';

@@ -7,12 +7,6 @@ const promptPattern = /login: ?$/;
 /** A prompt printed before we connected is not repeated by itself: the Enter key makes it appear again. */
 const knockMs = 500;
 
-/** Where the first prompt in what a guest has written ends; undefined: there is none. */
-export function firstPromptEnd(text: string): number | undefined {
-  const found = /login: ?/.exec(text);
-  return found ? found.index + found[0].length : undefined;
-}
-
 /** Waits until a guest shows its login prompt. Closes the console. Rejects with the signal's reason, or NO_CONSOLE when it is closed. */
 export async function untilLogin(serial: Duplex, signal: AbortSignal): Promise<void> {
   let seen = '';

@@ -6,6 +6,7 @@ import { AgentProxy, agentOf, getExplanation, knownAgents } from '../agent-api/i
 import { NodeError } from '../errors.ts';
 import { readIfThere, writeFileAtomic } from '../files.ts';
 import type { NodePaths } from '../paths.ts';
+import { readTimeline } from '../timeline/index.ts';
 import { readWaiting } from '../waiting/index.ts';
 import { beginMove, cancelMove } from './moves.ts';
 import { cordonNode, emptyNode } from './node-actions.ts';
@@ -99,12 +100,13 @@ export class NodePage implements Component {
       },
       api: new AgentProxy({ find: agentOf(paths), log }),
       why: async (target, signal) => explained(await this.#agentFor(target), target, signal),
-      waiting: async (namespace, name) => {
-        const report = await readWaiting(client, paths, { namespace, name }, new Date());
-        return report
-          ? { httpStatus: 200, body: report }
-          : { httpStatus: 404, body: { message: 'there is no such VM' } };
-      },
+      waiting: async (namespace, name) =>
+        reported(await readWaiting(client, paths, { namespace, name }, new Date()), 'there is no such VM'),
+      timeline: async (namespace, name) =>
+        reported(
+          await readTimeline(client, paths, { namespace, name }, new Date()),
+          `${namespace}/${name} does not run`,
+        ),
       figures: async (namespace, name, signal) => {
         const target = `/figures/${namespace}/${name}`;
         return explained(await this.#agentFor(target), target, signal);
@@ -125,6 +127,11 @@ export class NodePage implements Component {
     const agents = await knownAgents(this.#options.paths);
     return agents.find((agent) => agent.node === node)?.socket;
   }
+}
+
+/** `missing`: what is said where there is none. */
+function reported(report: object | undefined, missing: string): ExplainAnswer {
+  return report ? { httpStatus: 200, body: report } : { httpStatus: 404, body: { message: missing } };
 }
 
 async function explained(socket: string, target: string, signal: AbortSignal): Promise<ExplainAnswer> {

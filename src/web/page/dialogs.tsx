@@ -14,7 +14,7 @@ const shortcuts: readonly (readonly [keys: readonly string[], does: string])[] =
   [['j', 'k'], 'next and previous in the list'],
   [['x'], 'select the virtual machine in focus'],
   [['o', 'c', 's', 'w'], 'overview, console, screen and why of the virtual machine in focus'],
-  [['d', 'p', 'e', 'l', 'y'], 'its devices, snapshots, events, logs and YAML'],
+  [['d', 'p', 'e', 'l', 'y', 'u'], 'its devices, snapshots, events, logs, YAML and start-up'],
   [['Ctrl+Alt+Esc'], 'leave the terminal or the screen'],
 ];
 

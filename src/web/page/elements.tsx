@@ -26,6 +26,7 @@ const outlines = {
   up: 'M8 13V3 M4 7l4-4 4 4',
   paste: 'M5 3H3.5v11.5h9V3H11 M5.5 1.5h5v3h-5z',
   save: 'M8 2v8 M4.5 7L8 10.5 11.5 7 M3 13.5h10',
+  timeline: 'M2 3.5h4 M4.5 8h5 M8 12.5h6',
   overview: 'M2.5 3.5h11 M2.5 8h11 M2.5 12.5h7',
   more: 'M3.2 8h.1 M8 8h.1 M12.8 8h.1',
   back: 'M9.5 3.5L5 8l4.5 4.5',

@@ -78,6 +78,7 @@ export class PageState {
   readonly hasApi = signal(false);
   readonly hasImages = signal(false);
   readonly hasFigures = signal(false);
+  readonly hasTimeline = signal(false);
   /** Who looks may change nothing. */
   readonly isLookOnly = signal(false);
   readonly rights = computed<Rights>(() => ({
@@ -123,6 +124,7 @@ export class PageState {
       this.hasApi.value = more.kube === true;
       this.hasImages.value = more.images === true;
       this.hasFigures.value = more.figures === true;
+      this.hasTimeline.value = more.timeline === true;
       this.isLookOnly.value = more.lookOnly === true;
       this.notice.value = more.notice;
       this.nodes.value = nodes;

@@ -36,6 +36,7 @@ export const vmTabs = [
   'events',
   'logs',
   'yaml',
+  'timeline',
   'why',
 ] as const;
 
@@ -48,6 +49,7 @@ export const vmTabLabels: Readonly<Record<VmTab, string>> = {
   events: 'Events',
   logs: 'Logs',
   yaml: 'YAML',
+  timeline: 'Start-up',
   why: 'Why',
 };
 

@@ -1,4 +1,11 @@
-import type { AgentState, ExplainList, ExplainReport, GuestFigures, WaitingReport } from '../../api/index.ts';
+import type {
+  AgentState,
+  ExplainList,
+  ExplainReport,
+  GuestFigures,
+  TimelineReport,
+  WaitingReport,
+} from '../../api/index.ts';
 import type { ImageRow } from '../rows.ts';
 import { type FieldProblem, type Refusal, refusalOf } from './refusal.ts';
 import type { VmAction } from './row-model.ts';
@@ -63,6 +70,10 @@ export async function waitingOf({ namespace, name }: Vm, signal: AbortSignal): P
     if (error instanceof CallError && error.httpStatus === 404) return undefined;
     throw error;
   }
+}
+
+export async function timelineOf({ namespace, name }: Vm, signal: AbortSignal): Promise<TimelineReport> {
+  return (await call(`/api/timeline/${namespace}/${name}`, { signal })).json();
 }
 
 /** `node`: whose agent is asked; undefined: the only one, or the first. */

@@ -4,7 +4,7 @@ import { parseRoute, type VmTab, vmHref } from './route.ts';
 const goes: Readonly<Record<string, string>> = { l: '#/', i: '#/images', t: '#/types', a: '#/agent' };
 const tabs: Readonly<Record<string, VmTab>> = {
   ...{ o: 'overview', c: 'console', s: 'screen', w: 'why' },
-  ...{ d: 'devices', p: 'snapshots', e: 'events', l: 'logs', y: 'yaml' },
+  ...{ d: 'devices', p: 'snapshots', e: 'events', l: 'logs', y: 'yaml', u: 'timeline' },
 };
 const secondKeyMs = 1_500;
 

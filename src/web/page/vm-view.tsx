@@ -14,6 +14,7 @@ import { type VmRoute, type VmTab, vmHref, vmTabLabels, vmTabs } from './route.t
 import { statusOf, toneOf } from './row-model.ts';
 import { ScreenPanel } from './screen-panel.tsx';
 import { SnapshotsPanel } from './snapshots-panel.tsx';
+import { TimelinePanel } from './timeline-panel.tsx';
 import { Trouble } from './trouble.tsx';
 
 /** With a parser of YAML, which nothing else needs. */
@@ -51,7 +52,7 @@ export function VmView({ state, route }: VmViewProps) {
       {row && toneOf(row) === 'bad' && <Trouble row={row} />}
       <nav class="tabs" ref={tabs} aria-label={`Sides of ${name}`}>
         {vmTabs
-          .filter((known) => state.hasApi.value || !ofApi.has(known))
+          .filter((known) => isServed(state, known))
           .map((known) => (
             <a
               key={known}
@@ -66,6 +67,10 @@ export function VmView({ state, route }: VmViewProps) {
       <Panel state={state} route={route} row={row} />
     </section>
   );
+}
+
+function isServed({ hasApi, hasTimeline }: PageState, tab: VmTab): boolean {
+  return tab === 'timeline' ? hasTimeline.value : hasApi.value || !ofApi.has(tab);
 }
 
 function Panel({ state, route, row }: VmViewProps & { readonly row: VmRow | undefined }) {
@@ -86,6 +91,8 @@ function Panel({ state, route, row }: VmViewProps & { readonly row: VmRow | unde
       return <LogsPanel vm={route} row={row} />;
     case 'yaml':
       return <YamlPanel state={state} vm={route} />;
+    case 'timeline':
+      return <TimelinePanel key={row?.vmi?.uid} vm={route} row={row} />;
     case 'why':
       return <ExplainPanel vm={route} row={row} />;
   }

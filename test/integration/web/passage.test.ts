@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import type { Readable } from 'node:stream';
 import { after, before, test } from 'node:test';
+import type { TimelineReport } from '../../../src/api/index.ts';
 import { eventually } from '../../fixtures/eventually.ts';
 import { memoryRights } from '../../fixtures/web-backend.ts';
 import { WebSite } from '../../fixtures/web-site.ts';
@@ -104,6 +105,12 @@ test('an upload that is given up ends what reads it', async () => {
   ending.abort();
   assert.equal(await ended, 'AbortError');
   await eventually(() => assert.match(String(reason), /the client has gone|undefined/));
+});
+
+test('how a VM came to run is what the node knows of it', async () => {
+  const { kind, name } = (await (await ask('GET', '/api/timeline/default/demo')).json()) as TimelineReport;
+  assert.deepEqual([kind, name], ['Timeline', 'demo']);
+  assert.equal((await ask('POST', '/api/timeline/default/demo')).status, 404);
 });
 
 test('figures are the agent’s', async () => {

@@ -3,12 +3,17 @@ import { mkdir, mkdtemp, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { suite, test } from 'node:test';
-import type { ControllerDecision, ExplainDecision, VirtualMachineInstance } from '../../../src/api/index.ts';
-import { type TimelineFacts, type TimelineRow, timelineRows } from '../../../src/standalone/cli/timeline.ts';
-import { guestTimes, launcherTimes, qemuStart } from '../../../src/standalone/cli/timeline-facts.ts';
+import type {
+  ControllerDecision,
+  ExplainDecision,
+  TimelineRow,
+  VirtualMachineInstance,
+} from '../../../src/api/index.ts';
 import { timelineLines } from '../../../src/standalone/cli/timeline-text.ts';
 import { parseCommand } from '../../../src/standalone/index.ts';
 import { readSandboxTimes } from '../../../src/standalone/pod-runner/index.ts';
+import { guestTimes, launcherTimes, qemuStart } from '../../../src/standalone/timeline/facts.ts';
+import { type TimelineFacts, timelineRows } from '../../../src/standalone/timeline/rows.ts';
 
 const startMs = Date.parse('2026-01-02T03:04:05.100Z');
 const after = (ms: number) => new Date(startMs + ms).toISOString();
@@ -46,6 +51,7 @@ const facts: TimelineFacts = {
     ofController(0, { steps: [{ step: 'createPod', outcome: 'done', tookMs: 20 }] }),
     ofController(-5_000, { uid: 'the one before', steps: [{ step: 'createPod', outcome: 'done', tookMs: 20 }] }),
   ],
+  machine: [],
   agent: [
     ofAgent(600, {
       steps: [
@@ -111,6 +117,17 @@ suite('the rows of a timeline', () => {
       'pod: its root directory: 120-250',
       'phase: Running: -2026-01-02T03:04:06Z',
     ]);
+  });
+
+  test('begin with the last start of its machine, where it has one', () => {
+    const owner = { apiVersion: 'kubevirt.io/v1', kind: 'VirtualMachine', name: 'demo', uid: 'm', controller: true };
+    const metadata = { ...vmi.metadata, ownerReferences: [owner] };
+    const start = { uid: 'm', steps: [{ step: 'startVmi', outcome: 'done', tookMs: 10 }] } as const;
+    const later = { uid: 'm', steps: [{ step: 'changeVmi', outcome: 'done', tookMs: 10 }] } as const;
+    const foreign = { ...start, uid: 'the one before' };
+    const machine = [ofController(-9_000, start), ofController(-30, start), ofController(-20, foreign)];
+    const rows = timelineRows({ ...facts, vmi: { ...vmi, metadata }, machine: [...machine, ofController(9, later)] });
+    assert.deepEqual(told(rows).slice(0, 2), ['controller: startVmi: -30--20', 'controller: createPod: 0-20']);
   });
 
   test('have no beginning that is later than their end', () => {

@@ -2,13 +2,14 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type ComponentChild, h } from 'preact';
 import { renderToString } from 'preact-render-to-string';
-import type { ExplainDecision, ExplainReport } from '../../../../src/api/index.ts';
+import type { ExplainDecision, ExplainReport, TimelineReport } from '../../../../src/api/index.ts';
 import { AgentChoice } from '../../../../src/web/page/agent-view.tsx';
 import { Notes, Report } from '../../../../src/web/page/explain-panel.tsx';
 import { GuestCards } from '../../../../src/web/page/guest-details.tsx';
 import { ListView } from '../../../../src/web/page/list-view.tsx';
 import { OverviewPanel } from '../../../../src/web/page/overview-panel.tsx';
 import { PageState } from '../../../../src/web/page/page-state.ts';
+import { Timeline, TimelinePanel } from '../../../../src/web/page/timeline-panel.tsx';
 import { vmRow } from '../../../fixtures/web-backend.ts';
 
 /** What a guest, or who may write a status, could put into any text. */
@@ -71,6 +72,16 @@ const report: ExplainReport = {
   decisions: [decision],
 };
 
+const startUp: TimelineReport = {
+  ...{ kind: 'Timeline', at: '2026-01-02T03:00:05Z', namespace: 'default', name: 'vm', uid: 'u' },
+  created: '2026-01-02T03:00:00Z',
+  rows: [
+    { part: 'pod', what: 'volumes', from: '2026-01-02T03:00:00.100Z', to: '2026-01-02T03:00:00.250Z' },
+    { part: 'agent', what: hostile, to: '2026-01-02T03:00:00.300Z' },
+    { part: 'phase', what: 'Running', to: '2026-01-02T03:00:01Z' },
+  ],
+};
+
 function countOf(text: string, markup: string): number {
   return markup.split(text).length - 1;
 }
@@ -122,10 +133,23 @@ test('texts of guests and statuses stay texts: in the list, a VM, its decisions,
   const panel = h(OverviewPanel, { state: stateWith([hostileRow]), vm: hostileRow, row: hostileRow });
   assert.equal(countOf(shown, drawn(panel)), 6);
   assert.ok(countOf(shown, drawn(h(Report, { report }))) >= 8);
+  assert.equal(countOf(shown, drawn(h(Timeline, { report: startUp }))), 1);
   assert.equal(countOf(shown, drawn(h(Notes, { row: hostileRow }))), 1);
   const guest = { hostname: hostile, os: { prettyName: hostile, kernelRelease: hostile }, timezone: hostile };
   const answers = [guest, { items: [{ userName: hostile }] }, { items: [{ mountPoint: hostile }] }];
   assert.equal(countOf(shown, drawn(h(GuestCards, { answers }))), 6);
+});
+
+test('a start is a row per part, with its times in words beside the bar', () => {
+  const markup = drawn(h(Timeline, { report: startUp }));
+  assert.match(markup, /<td class="part">pod<\/td><th scope="row">volumes<\/th><td class="ms">0 ms<\/td>/);
+  assert.match(markup, /<td class="ms took">150 ms<\/td>.*<svg aria-hidden="true"><rect x="0%" width="75%"/);
+  assert.match(markup, /<td class="ms">200 ms<\/td><td class="ms took">–<\/td>.*<rect x="99.4%" width="0.6%"/);
+  assert.match(markup, /<dd>200 ms so far; no login prompt yet<\/dd>/);
+  assert.match(drawn(h(Timeline, { report: { ...startUp, whole: true } })), /<dd>200 ms<\/dd>/);
+  assert.match(drawn(h(Timeline, { report: { ...startUp, rows: [] } })), /Nothing is known of its start/);
+  const { vmi: _stopped, ...stopped } = vmRow('vm');
+  assert.match(drawn(h(TimelinePanel, { vm: stopped, row: stopped })), /It does not run: its next start is shown here/);
 });
 
 test('what is JSON in place of a text is no element', () => {

@@ -1,6 +1,7 @@
 import { access } from 'node:fs/promises';
 import path from 'node:path';
 import {
+  type ControllerKind,
   type ControllerReport,
   controllerExplainApiVersion,
   domainName,
@@ -12,32 +13,34 @@ import {
 } from '../../api/index.ts';
 import { jsonRecord } from '../../base/index.ts';
 import { type LogTime, lastBytes, openNoFollow, openPlainFile, readLogTimes, timeAt } from '../../host/index.ts';
-import type { KubeClient } from '../../kube/index.ts';
+import { getIfThere, type KubeClient } from '../../kube/index.ts';
 import { getExplanation, knownAgents } from '../agent-api/index.ts';
 import { memberPaths, type NodePaths } from '../paths.ts';
 import { readSandboxTimes } from '../pod-runner/index.ts';
-import { findVmi } from './find-vmi.ts';
-import { firstPromptEnd } from './serial-login.ts';
-import type { TimelineFacts } from './timeline.ts';
+import type { TimelineFacts } from './rows.ts';
 
 /** The beginning of a log tells how its program started; more than this is none. */
 const maxLogBytes = 4 * 2 ** 20;
 /** As in the pod that virt-controller makes (upstream's pkg/virt-controller/services/template.go). */
 const guestLogName = 'guest-console-log';
 
-/** Rejects with NodeError: NOT_FOUND when no such VM runs, NOT_RUNNING. */
+/** Undefined: no such VM runs. Rejects with KubeError when the API does not answer. */
 export async function readTimelineFacts(
   client: KubeClient,
   paths: NodePaths,
   { namespace, name }: { readonly namespace: string; readonly name: string },
-): Promise<TimelineFacts> {
-  const vmi = await findVmi(client, namespace, name);
+): Promise<TimelineFacts | undefined> {
+  const vmi = await getIfThere<VirtualMachineInstance>(client, resources.virtualMachineInstances, { namespace, name });
+  if (!vmi) return undefined;
   const names = [namespace, name].map(encodeURIComponent).join('/');
-  const [ofController, ofAgents, pod] = await Promise.all([
-    explained<ControllerReport>(paths.controllerSocket, `/explain/vmi/${names}`, {
+  const ofController = (kind: ControllerKind) =>
+    explained<ControllerReport>(paths.controllerSocket, `/explain/${kind}/${names}`, {
       apiVersion: controllerExplainApiVersion,
       server: 'virt-controller',
-    }),
+    });
+  const [ofVm, ofVmi, ofAgents, pod] = await Promise.all([
+    ofController('vm'),
+    ofController('vmi'),
     explainedByAgents(paths, `/why/${names}`),
     firstPod(client, vmi),
   ]);
@@ -45,7 +48,8 @@ export async function readTimelineFacts(
   const podDir = uid === undefined ? undefined : await findPodDir(paths, uid);
   return {
     vmi,
-    controller: ofController?.decisions ?? [],
+    controller: ofVmi?.decisions ?? [],
+    machine: ofVm?.decisions ?? [],
     agent: ofAgents.find(({ node }) => node === vmi.status?.nodeName)?.decisions ?? [],
     sandbox: podDir === undefined ? undefined : await readSandboxTimes(podDir),
     launcher:
@@ -154,6 +158,12 @@ export function qemuStart(log: string): number | undefined {
 async function readGuestTimes(file: string): Promise<TimelineFacts['guest']> {
   const times = await readLogTimes(file);
   return guestTimes(await readLog(file), times);
+}
+
+/** Where the first prompt in what a guest has written ends; undefined: there is none. */
+function firstPromptEnd(text: string): number | undefined {
+  const found = /login: ?/.exec(text);
+  return found ? found.index + found[0].length : undefined;
 }
 
 /** `times` say how long the log was when. A guest writes any bytes: each is a character here, so that lengths mean the same. */

@@ -1,4 +1,10 @@
-import type { ControllerDecision, ExplainDecision, ExplainStep, VirtualMachineInstance } from '../../api/index.ts';
+import type {
+  ControllerDecision,
+  ExplainDecision,
+  ExplainStep,
+  TimelineRow,
+  VirtualMachineInstance,
+} from '../../api/index.ts';
 import type { SandboxTimes } from '../pod-runner/index.ts';
 
 /** What is known of how a VM came to run. Times are milliseconds since the epoch. */
@@ -6,6 +12,8 @@ export interface TimelineFacts {
   readonly vmi: VirtualMachineInstance;
   /** What virt-controller decided about this VMI, oldest first; empty when it does not answer. */
   readonly controller: readonly ControllerDecision[];
+  /** The same about the VirtualMachine that it is an instance of. */
+  readonly machine: readonly ControllerDecision[];
   /** The same of the agent. */
   readonly agent: readonly ExplainDecision[];
   /** Undefined: its pod is not on this machine. */
@@ -18,15 +26,6 @@ export interface TimelineFacts {
   readonly guest: { readonly firstMs?: number; readonly promptMs?: number };
 }
 
-/** RFC 3339, to the millisecond where the source has them. */
-export interface TimelineRow {
-  readonly part: 'controller' | 'scheduler' | 'pod' | 'launcher' | 'agent' | 'libvirt' | 'QEMU' | 'guest' | 'phase';
-  readonly what: string;
-  /** Absent: of that only its end is known. */
-  readonly from?: string;
-  readonly to: string;
-}
-
 interface Span {
   readonly part: TimelineRow['part'];
   readonly what: string;
@@ -37,6 +36,7 @@ interface Span {
 /** From its creation to the login prompt, each row from what is written down somewhere; what is not known has no row. Pure. */
 export function timelineRows(facts: TimelineFacts): TimelineRow[] {
   const spans = [
+    ...machineSpans(facts),
     ...controllerSpans(facts),
     ...schedulerSpans(facts),
     ...podSpans(facts),
@@ -54,8 +54,18 @@ export function timelineRows(facts: TimelineFacts): TimelineRow[] {
   return [...rows.sort((one, other) => beginOf(one) - beginOf(other)), ...phaseRows(facts)];
 }
 
-export function beginOf({ from, to }: Pick<TimelineRow, 'from' | 'to'>): number {
+function beginOf({ from, to }: TimelineRow): number {
   return Date.parse(from ?? to);
+}
+
+/** The newest start of its machine: a machine was started for earlier instances, too. */
+function machineSpans({ vmi, machine }: TimelineFacts): Span[] {
+  const owners = (vmi.metadata.ownerReferences ?? []).map(({ uid }) => uid);
+  const made = machine.findLast(
+    ({ uid, steps }) =>
+      owners.includes(uid) && steps.some(({ step, outcome }) => step === 'startVmi' && outcome === 'done'),
+  );
+  return made ? stepSpans('controller', Date.parse(made.lastAt), made.steps) : [];
 }
 
 function controllerSpans({ vmi, controller }: TimelineFacts): Span[] {
