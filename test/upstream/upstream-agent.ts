@@ -67,10 +67,7 @@ function daemonSet(): object {
 }
 
 /** Kinds that upstream's agent waits for and ours does not ask for, as empty shells. */
-const kinds = [
-  ['backup.kubevirt.io', 'v1alpha1', 'VirtualMachineBackupTracker', 'Namespaced'],
-  ['plugin.kubevirt.io', 'v1alpha1', 'Plugin', 'Cluster'],
-] as const;
+const kinds = [['plugin.kubevirt.io', 'v1alpha1', 'Plugin', 'Cluster']] as const;
 
 /** Upstream's agent waits for them. */
 export const shells: readonly object[] = kinds.map(shellOf);
