@@ -11,7 +11,7 @@ export interface SshOptionsWish {
 }
 
 /** How long a server may take to say what it is. */
-const bannerSeconds = 30;
+export const bannerSeconds = 30;
 
 /** For ssh and scp alike. What the user has in ssh_config holds, too, unless it is said here. */
 export function sshOptions({ proxy, identity, knownHosts, wish }: SshOptionsWish): string[] {

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { access, mkdir, readdir, rm } from 'node:fs/promises';
 import { constants } from 'node:os';
 import path from 'node:path';
-import type { Duplex, Readable, Writable } from 'node:stream';
+import { addAbortSignal, type Duplex, type Readable, type Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { VirtualMachineInstance } from '../../api/index.ts';
 import { errorCode, errorMessage, sleep } from '../../base/index.ts';
@@ -12,7 +12,7 @@ import type { NodePaths } from '../paths.ts';
 import { readSshPublicKey, sshKeyFile } from '../ssh-key.ts';
 import { connectToNode, findVmi, namespaceFlag } from './find-vmi.ts';
 import { openGuestPort } from './guest-port.ts';
-import { type ScpFile, sshOptions } from './ssh-arguments.ts';
+import { bannerSeconds, type ScpFile, sshOptions } from './ssh-arguments.ts';
 import type { VmName } from './vm-agent.ts';
 
 export interface SshWish extends VmName {
@@ -34,12 +34,13 @@ export interface SshDeps {
   readonly self: readonly string[];
   /** Lines for a person. */
   readonly report: (line: string) => void;
+  /** How long a server may take to say what it is. */
+  readonly bannerMs?: number;
 }
 
 /** A guest that has just been started may still be bringing its server up. */
 const freshMs = 60_000;
 const againMs = 500;
-const bannerMs = 15_000;
 const maxBannerBytes = 16 * 1024;
 
 /**
@@ -138,12 +139,12 @@ async function untilServerAnswers(
   paths: NodePaths,
   wish: SshWish,
   vmi: VirtualMachineInstance,
-  { report }: SshDeps,
+  { report, bannerMs = bannerSeconds * 1000 }: SshDeps,
   signal: AbortSignal,
 ): Promise<void> {
   const endMs = runningSinceMs(vmi) + freshMs;
   for (let isSaid = false; ; isSaid = true) {
-    const problem = await serverProblem(paths, wish, signal);
+    const problem = await serverProblem(paths, wish, bannerMs, signal);
     signal.throwIfAborted();
     if (!problem) return;
     if (Date.now() > endMs || !mayCome(problem)) throw withAdvice(problem, wish);
@@ -177,32 +178,58 @@ function consoleOf({ namespace, name }: VmName): string {
   return `virt-node console ${name}${namespaceFlag(namespace)}`;
 }
 
+/** What there is to do about it goes with each. */
 function withAdvice(problem: NodeError, wish: SshWish): NodeError {
   if (problem.code !== 'GUEST_PORT') return problem;
-  const advice = `is an SSH server installed in the guest, and does it listen on port ${wish.port}? See: ${consoleOf(wish)}`;
-  return new NodeError('GUEST_PORT', `${problem.message}: ${advice}`, { cause: problem });
+  const isQuiet = problem instanceof QuietServer;
+  const advice = isQuiet
+    ? 'is the guest busy, does it stand still, or are too many logging in?'
+    : `is an SSH server installed in the guest, and does it listen on port ${wish.port}?`;
+  return new NodeError('GUEST_PORT', `${problem.message}: ${advice} See: ${consoleOf(wish)}`, { cause: problem });
 }
 
-async function serverProblem(paths: NodePaths, wish: SshWish, signal: AbortSignal): Promise<NodeError | undefined> {
-  const late = AbortSignal.timeout(bannerMs);
-  try {
-    const stream = await openGuestPort(paths, wish, wish.port, AbortSignal.any([signal, late]));
-    return await bannerProblem(stream, wish.port).finally(() => stream.destroy());
-  } catch (error) {
-    if (error instanceof NodeError && !late.aborted) return error;
-    return new NodeError('GUEST_PORT', `port ${wish.port} of the guest does not answer: ${errorMessage(error)}`);
+/** Something listens, and may be an SSH server that had no time. */
+class QuietServer extends NodeError {
+  constructor(port: number, what: string) {
+    super('GUEST_PORT', `what listens on port ${port} of the guest ${what}`);
   }
 }
 
-/** RFC 4253, 4.2: a server says what it is first, after any other lines. */
-async function bannerProblem(stream: Duplex, port: number): Promise<NodeError | undefined> {
+async function serverProblem(
+  paths: NodePaths,
+  wish: SshWish,
+  bannerMs: number,
+  signal: AbortSignal,
+): Promise<NodeError | undefined> {
+  const { port } = wish;
+  let late: AbortSignal | undefined;
+  try {
+    // The way there has deadlines of its own.
+    const stream = await openGuestPort(paths, wish, port, signal);
+    late = AbortSignal.timeout(bannerMs);
+    const heard = await bannerOf(addAbortSignal(late, stream)).finally(() => stream.destroy());
+    if (isBanner(heard)) return undefined;
+    if (heard === '') return new QuietServer(port, 'ended the connection without a word');
+    return new NodeError('GUEST_PORT', `what listens on port ${port} of the guest is no SSH server`);
+  } catch (error) {
+    if (late?.aborted) return new QuietServer(port, `has not said what it is within ${bannerMs / 1000} s`);
+    if (error instanceof NodeError) return error;
+    return new NodeError('GUEST_PORT', `port ${port} of the guest does not answer: ${errorMessage(error)}`);
+  }
+}
+
+/** RFC 4253, 4.2: a server says what it is first, after any other lines. What was heard until then, or until the end. */
+async function bannerOf(stream: Duplex): Promise<string> {
   let heard = '';
   for await (const piece of stream) {
     heard += String(piece);
-    if (/^SSH-/m.test(heard)) return undefined;
-    if (heard.length > maxBannerBytes) break;
+    if (isBanner(heard) || heard.length > maxBannerBytes) break;
   }
-  return new NodeError('GUEST_PORT', `what listens on port ${port} of the guest is no SSH server`);
+  return heard;
+}
+
+function isBanner(heard: string): boolean {
+  return /^SSH-/m.test(heard);
 }
 
 /** What to do about what OpenSSH said: a key that the guest does not take, another host key than before, a server that says nothing. Undefined for anything else. */

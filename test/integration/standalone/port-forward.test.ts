@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
-import { type AddressInfo, createServer } from 'node:net';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import { createWebSocketStream, WebSocket } from 'ws';
 import { silentLogger } from '../../../src/base/index.ts';
@@ -153,6 +153,29 @@ describe('ports of guests by the standalone node’s API', () => {
       message: /port 1 of the guest .*is an SSH server installed in the guest.*virt-node console demo/,
     });
   });
+
+  for (const [what, guest, message] of [
+    ['is busy', () => undefined, /has not said what it is within 0\.2 s: is the guest busy.*virt-node console demo/],
+    [
+      'ends it at once',
+      (each: Socket) => each.end(),
+      /ended the connection without a word: is the guest busy.*console/,
+    ],
+    ['is another one', (each: Socket) => each.end('220 mail\r\n'), /is no SSH server: is an SSH server installed/],
+  ] as const) {
+    test(`virt-node ssh to a server that ${what} says so, and what to do`, async (t) => {
+      const other = createServer((each) => {
+        each.on('error', () => undefined);
+        guest(each);
+      });
+      t.after(() => other.close());
+      await once(other.listen(0, podIP), 'listening');
+      const { port } = other.address() as AddressInfo;
+      const wish = { namespace: 'default', name: 'demo', user: 'root', identity: process.execPath, port, remote: [] };
+      const deps = { self: [], report: () => undefined, bannerMs: 200 };
+      await assert.rejects(sshCall(agent.paths, wish, deps, t.signal), { code: 'GUEST_PORT', message });
+    });
+  }
 
   test('a port of a guest with user networking is joined by its launcher, and no port of the machine stays open', async () => {
     const { signal } = new AbortController();
