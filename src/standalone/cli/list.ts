@@ -124,10 +124,13 @@ function memoryOf(vmi: VirtualMachineInstance | undefined): string {
   return String(memory?.guest ?? asked?.requests?.memory ?? '-');
 }
 
+/** What keeps an instance from running when they are False. */
+const wanted = ['Synchronized', 'PodScheduled', 'DataVolumesReady'];
+
 /** The first condition that says what is wrong. */
 function problemOf({ conditions }: VmRow): string | undefined {
   const failed = conditions.find(
-    ({ type, status }) => (type === 'Failure' && status === 'True') || (type === 'Synchronized' && status === 'False'),
+    ({ type, status }) => (type === 'Failure' && status === 'True') || (status === 'False' && wanted.includes(type)),
   );
   return failed && [failed.reason, failed.message].filter(Boolean).join(': ');
 }

@@ -204,6 +204,15 @@ describe('list', () => {
     assert.ok(!wide.includes('\u001b'));
   });
 
+  test('wide says why one is on no node yet', () => {
+    for (const type of ['PodScheduled', 'DataVolumesReady', 'Synchronized']) {
+      const waits = { type, status: 'False', reason: 'Waits', message: 'for room' } as const;
+      const unplaced = { ...vmi('up'), status: { phase: 'Scheduling' as const, conditions: [waits] } };
+      const wide = printed('wide', shownVms(joined([vm('up')], [unplaced]), undefined, now));
+      assert.match(wide, /Waits: for room$/m);
+    }
+  });
+
   test('name, json and yaml are for programs', () => {
     const names = ['virtualmachineinstance.kubevirt.io/alone', 'virtualmachine.kubevirt.io/down'];
     assert.deepEqual(printed('name', shown).split('\n'), [...names, 'virtualmachine.kubevirt.io/up']);
