@@ -70,8 +70,18 @@ async function begin(
     return await beginMove(client, { namespace, name }, to);
   } catch (cause) {
     if (!isKubeError(cause)) throw cause;
-    throw new NodeError('UNSUPPORTED', `${namespace}/${name} cannot be moved: ${plainText(cause.message)}`, { cause });
+    const why = (await isOnlyNode(client)) ? onlyNode : plainText(cause.message);
+    throw new NodeError('UNSUPPORTED', `${namespace}/${name} cannot be moved: ${why}`, { cause });
   }
+}
+
+/** What the API says then is of flags of the agent, which nobody here has chosen. */
+const onlyNode =
+  'there is no other node; virt-node start --nodes 2 plays two on this machine (npm run up -- --nodes 2)';
+
+async function isOnlyNode(client: KubeClient): Promise<boolean> {
+  const nodes = await client.list(resources.nodes).catch(() => undefined);
+  return nodes?.items.length === 1;
 }
 
 export interface Awaited {

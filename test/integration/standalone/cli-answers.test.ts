@@ -12,6 +12,7 @@ import {
   askExplain,
   type Command,
   listVms,
+  migrateVm,
   type NodePaths,
   nodePaths,
   pageUrl,
@@ -112,6 +113,25 @@ describe('answers of the command line about VMs that are on no node', () => {
     assert.match(text, /waits for a node that takes its launcher pod: 0\/1 nodes are available: 1 Insufficient memory/);
     assert.match(text, /no node takes VMs now/);
     assert.match(text, /warning +5 s ago FailedScheduling: 0\/1 nodes/);
+  });
+
+  test('where there is one node, who wants to move a VM is told how to have two', async () => {
+    const node = (name: string) => ({ apiVersion: 'v1', kind: 'Node', metadata: { name } });
+    const signal = new AbortController().signal;
+    const wish = { namespace: 'default', name: 'unplaced', to: undefined, noWait: true };
+    const move = () => migrateVm(paths, wish, () => undefined, signal);
+    const message = 'a disk of this node';
+    const conditions = [{ type: 'LiveMigratable', status: 'False', reason: 'DisksNotLiveMigratable', message }];
+    await controller.patch(`${vmis}/unplaced`, 'merge', { status: { phase: 'Running', conditions } });
+    try {
+      await admin.post('/api/v1/nodes', node('one'));
+      await assert.rejects(move(), { code: 'UNSUPPORTED', message: /no other node; virt-node start --nodes 2/ });
+      await admin.post('/api/v1/nodes', node('two'));
+      await assert.rejects(move(), { code: 'UNSUPPORTED', message: /a disk of this node/ });
+    } finally {
+      for (const name of ['one', 'two']) await admin.delete(`/api/v1/nodes/${name}`);
+      await controller.patch(`${vmis}/unplaced`, 'merge', { status: { phase: 'Scheduling', conditions: null } });
+    }
   });
 
   test('what virt-controller decided is told, where it answers', async () => {
