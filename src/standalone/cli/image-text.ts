@@ -1,9 +1,11 @@
 import { readdir, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { fileSize } from '../../web/index.ts';
+import { NodeError } from '../errors.ts';
 import type { NodePaths } from '../paths.ts';
 import type { ImageRecord, ImageStore } from '../pod-runner/index.ts';
 import { type ImageUsers, imageUsers, refuseUsed } from './image-users.ts';
+import { didYouMean } from './suggest.ts';
 
 export interface ImageDeps {
   readonly paths: NodePaths;
@@ -39,7 +41,7 @@ export async function listImages({ images }: ImageDeps, quiet: boolean): Promise
 
 /** All that is known of one image. Throws NodeError IMAGE_MISSING, IMAGE_INVALID. */
 export async function describeImage({ paths, images }: ImageDeps, reference: string): Promise<string[]> {
-  const dir = await images.resolve(reference);
+  const dir = await findImage(images, reference);
   const image = await look(images, reference, path.basename(dir));
   const disk = image.record?.disk;
   const users = await imageUsers(paths, images, [reference]).then(
@@ -65,7 +67,7 @@ export async function describeImage({ paths, images }: ImageDeps, reference: str
 
 /** Takes an image away that nobody uses. Throws NodeError IMAGE_IN_USE, IMAGE_MISSING, IMAGE_INVALID, NOT_RUNNING. */
 export async function removeImage({ paths, images }: ImageDeps, reference: string, force: boolean): Promise<string> {
-  await images.resolve(reference);
+  await findImage(images, reference);
   if (!force) refuseUsed(await imageUsers(paths, images, [reference]), reference, 'removed');
   await images.remove(reference);
   return `${reference} is removed`;
@@ -77,6 +79,22 @@ export async function refuseReplacing({ paths, images }: ImageDeps, reference: s
   if (!(await stat(dir).catch(() => undefined))) return;
   const users: ImageUsers = await imageUsers(paths, images, [reference]);
   refuseUsed(users, reference, 'replaced');
+}
+
+/** The directory of an image that somebody has named. */
+async function findImage(images: ImageStore, reference: string): Promise<string> {
+  try {
+    return await images.resolve(reference);
+  } catch (error) {
+    if (!(error instanceof NodeError && error.code === 'IMAGE_MISSING')) throw error;
+    const known = await images.list();
+    const guess = didYouMean(
+      reference,
+      known.flatMap((each) => each.reference ?? []),
+    );
+    const text = `image ${reference} is not on this node${guess || '; virt-node image list shows all'}`;
+    throw new NodeError('IMAGE_MISSING', text, { cause: error });
+  }
 }
 
 async function look(images: ImageStore, reference: string | undefined, name: string): Promise<ShownImage> {

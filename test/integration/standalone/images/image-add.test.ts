@@ -150,6 +150,16 @@ describe('virt-node image', () => {
     await assert.rejects(removeImage(deps(), 'x', false), { code: 'IMAGE_MISSING' });
   });
 
+  test('an image that is not there is told with the one that was probably meant', async () => {
+    await add('my/debian:12', inDir('raw'));
+    const guessed = { code: 'IMAGE_MISSING', message: /image my\/debain:12 is not .*: did you mean my\/debian:12\?$/ };
+    await assert.rejects(removeImage(deps(), 'my/debain:12', false), guessed);
+    await assert.rejects(describeImage(deps(), 'other'), {
+      message: /other is not on this node; virt-node image list/,
+    });
+    await assert.rejects(describeImage(deps(), '../x'), { code: 'IMAGE_INVALID' });
+  });
+
   test('an image that no pod has mounted may be replaced while the node does not run', async () => {
     await add('x', inDir('raw'));
     await refuseReplacing(deps(), 'x');
