@@ -153,7 +153,13 @@ export class LauncherParts {
     this.#poller = new GuestPoller({ ...named, intervals: flags }, { ...shared, store: this.#guest });
     this.#freezer = new GuestFreezer(shared);
     this.#backup = new VmBackup(
-      { ...named, vmiName: identity.name, hotplugDir: paths.disks.hotplugDiskDir },
+      {
+        ...named,
+        vmiName: identity.name,
+        hotplugDir: paths.disks.hotplugDiskDir,
+        // Upstream's name of it.
+        nbdSocket: path.join(paths.socketsDir, 'backup-nbd-sock'),
+      },
       { ...shared, freezer: this.#freezer },
     );
     this.#access = new GuestAccess(

@@ -72,6 +72,9 @@ export const DomainState = {
   PMSUSPENDED: 7,
 } as const;
 
+/** Of the reasons for PAUSED. */
+export const PausedReason = { IOERROR: 5 } as const;
+
 export const LifecycleEvent = {
   DEFINED: 0,
   UNDEFINED: 1,

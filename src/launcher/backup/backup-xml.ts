@@ -1,5 +1,5 @@
 import path from 'node:path';
-import { isTrackingRecord, type LiveDisk, renderXml } from '../domain/index.ts';
+import { isTrackingRecord, type LiveDisk, renderXml, type XmlContent } from '../domain/index.ts';
 
 /** A disk that goes into a backup. */
 export interface BackupDisk {
@@ -16,6 +16,8 @@ export interface BackupPlan {
   readonly checkpoint: string;
   readonly directory: string;
   readonly backupName: string;
+  /** Where QEMU answers who reads the backup; undefined: it writes it itself. */
+  readonly socket: string | undefined;
   /** Targets of disks of which only what changed since this checkpoint is wanted. */
   readonly changes: { readonly since: string; readonly targets: ReadonlySet<string> } | undefined;
 }
@@ -28,7 +30,7 @@ export function backupDisks(all: readonly LiveDisk[]): BackupDisk[] {
 }
 
 /** Upstream's names, which tools for its backups look for. */
-export function backupFile({ directory, backupName }: BackupPlan, volume: string): string {
+export function backupFile({ directory, backupName }: Pick<BackupPlan, 'directory' | 'backupName'>, volume: string) {
   return path.join(directory, `${backupName}-${volume}.qcow2`);
 }
 
@@ -48,11 +50,20 @@ export function backupXml(plan: BackupPlan): string {
       '@type': 'file',
       '@backupmode': isChange ? 'incremental' : 'full',
       '@incremental': isChange ? plan.changes?.since : undefined,
-      driver: { '@type': 'qcow2' },
-      target: { '@file': backupFile(plan, disk.name) },
+      ...destination(plan, disk.name),
     };
   });
-  return renderXml('domainbackup', { '@mode': 'push', disks: { disk: disks } });
+  if (plan.socket === undefined) return renderXml('domainbackup', { '@mode': 'push', disks: { disk: disks } });
+  const server = { '@transport': 'unix', '@socket': plan.socket };
+  return renderXml('domainbackup', { '@mode': 'pull', server, disks: { disk: disks } });
+}
+
+/** Readers of a pull name the export by the volume, and the bitmap of what has changed by the new checkpoint, as upstream's do. */
+function destination(plan: BackupPlan, volume: string): XmlContent {
+  const driver = { '@type': 'qcow2' };
+  const file = { '@file': backupFile(plan, volume) };
+  if (plan.socket === undefined) return { driver, target: file };
+  return { '@exportname': volume, '@exportbitmap': plan.checkpoint, driver, scratch: file };
 }
 
 /** The checkpoint of a backup, with all that are in it. */

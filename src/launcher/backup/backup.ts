@@ -1,15 +1,25 @@
-import { lstat, mkdir, rm, rmdir } from 'node:fs/promises';
+import { rm, rmdir } from 'node:fs/promises';
 import path from 'node:path';
-import { type Clock, errorCode, errorMessage, type Logger, rfc3339, sleep } from '../../base/index.ts';
+import {
+  type Clock,
+  errorCode,
+  errorMessage,
+  type Logger,
+  listOf,
+  memberAt,
+  rfc3339,
+  sleep,
+} from '../../base/index.ts';
 import {
   type DomainRef,
   DomainState,
-  formatLibvirtError,
   isLibvirtError,
   JobOperation,
   JobType,
   LibvirtError,
+  LifecycleDetail,
   LifecycleEvent,
+  PausedReason,
 } from '../../libvirt/index.ts';
 import { type LiveDisk, readLiveDomain } from '../domain/index.ts';
 import { LauncherError } from '../errors.ts';
@@ -18,12 +28,16 @@ import {
   type BackupDisk,
   type BackupPlan,
   backupDisks,
+  backupFile,
   backupXml,
   checkpointXml,
   redefinitionXml,
 } from './backup-xml.ts';
 import { hasOpenBelow, usableBitmaps } from './bitmaps.ts';
+import { checkpointFailure, failureReason, forceFull, startFailure, tooSmall } from './failures.ts';
+import { isFull, makeDirectories, missingFile } from './files.ts';
 import {
+  type BackupMode,
   type BackupOrder,
   backupDirectories,
   type Checkpoint,
@@ -38,12 +52,14 @@ export interface VmBackupOptions {
   readonly vmiName: string;
   /** Where the agent brings volumes. */
   readonly hotplugDir: string;
+  /** Where QEMU answers who reads a backup in mode Pull. */
+  readonly nbdSocket: string;
 }
 
 /** What the agent reads of the backup (upstream: api.BackupMetadata), and where it is. Times as RFC 3339. */
 interface BackupMetadata {
   readonly Name: string;
-  readonly Mode: string;
+  readonly Mode: BackupMode;
   readonly SkipQuiesce: boolean;
   readonly StartTimestamp: string | null;
   readonly EndTimestamp: string | null;
@@ -71,6 +87,7 @@ export interface VmBackupDeps {
     | 'deleteCheckpoint'
     | 'jobStats'
     | 'abortJob'
+    | 'resume'
   >;
   readonly freezer: {
     freeze(domain: DomainRef, unfreezeAfterSeconds: number): Promise<void>;
@@ -93,19 +110,30 @@ const freezeLimitSeconds = 60;
 /** libvirt has it closed in the next moment, and makes who asks wait until then: half a minute is for a machine that stands still. */
 const closingPauseMs = 100;
 const closingLooks = 300;
+/** libvirt lets a backup wait for other jobs for half a minute, and may itself wait for QEMU: who asks for the job waits with it. */
+const beginPauseMs = 1000;
+const beginRefusals = 40;
+const beginLooks = 600;
 const unclosed = 'QEMU has not closed the files: make another backup';
+const heldByDisks =
+  'the guest could not write, which a backup in mode Pull may be the reason of: look after the claims, and make another backup';
 const stopped = 'the guest stopped before the backup was whole: make another one when it runs';
-const forceFull = 'ask for a full backup (spec.forceFullBackup: true)';
+const unknownStart = 'libvirt does not say whether it begins: the status tells, or the same order again';
+const unknownFreeze = 'whether its file systems were frozen at the instant of the backup is not known';
+
+/** Why a job of libvirt's is told to end. */
+type Stop = { readonly why: 'ordered' } | { readonly why: 'guest-stands-still'; readonly reason: string };
 
 /**
- * Copies the disks of a running guest as they are at one instant into files of a plugged volume (upstream: `BackupVirtualMachine` of
- * pkg/virt-launcher/virtwrap/storage/backup.go). Answers come by the metadata of the domain. What did not become whole is deleted, with its
- * checkpoint.
+ * Backs up the disks of a running guest as they are at one instant (upstream: `BackupVirtualMachine` of
+ * pkg/virt-launcher/virtwrap/storage/backup.go). Push: QEMU copies them into files of a plugged volume. Pull: it serves them on a socket by
+ * NBD until it is told to end; what the guest overwrites meanwhile is kept in files of that volume, which are deleted at the end. Answers come
+ * by the metadata of the domain. What did not become whole is deleted, with its checkpoint.
  */
 export class VmBackup {
   readonly #options: VmBackupOptions;
   readonly #deps: VmBackupDeps;
-  #isAborting = false;
+  #stop: Stop | undefined;
   #isEnding = false;
 
   constructor(options: VmBackupOptions, deps: VmBackupDeps) {
@@ -128,14 +156,22 @@ export class VmBackup {
   /** After a start of this process, and whenever events of libvirt may have been missed. */
   async resume(): Promise<void> {
     if (!this.isUnderWay) return;
+    if (!(await this.#hasJob())) {
+      await this.#end(
+        false,
+        'the launcher was started again meanwhile and cannot tell how it ended: make another backup',
+      );
+      return;
+    }
+    const domain = await this.#running();
+    if (domain && (await this.#isHeldByDisks(domain))) await this.#release(domain);
+  }
+
+  async #hasJob(): Promise<boolean> {
     const { hypervisor } = this.#deps;
     const domain = await hypervisor.lookup(this.#options.domainName);
     const job = domain && (await hypervisor.jobStats(domain));
-    if (job && job.type !== JobType.NONE && job.params.get('operation') === JobOperation.BACKUP) return;
-    await this.#end(
-      false,
-      'the launcher was started again meanwhile and cannot tell how it ended: make another backup',
-    );
+    return job !== undefined && job.type !== JobType.NONE && job.params.get('operation') === JobOperation.BACKUP;
   }
 
   handle(event: HypervisorEvent): void {
@@ -147,9 +183,10 @@ export class VmBackup {
     if (event.kind === 'job-ended' && event.operation === JobOperation.BACKUP) {
       this.#run(this.#end(event.success, event.message));
     }
-    if (event.kind === 'lifecycle' && event.event === LifecycleEvent.STOPPED) {
-      this.#run(this.#end(false, stopped));
-    }
+    if (event.kind !== 'lifecycle') return;
+    if (event.event === LifecycleEvent.STOPPED) this.#run(this.#end(false, stopped));
+    const isHeld = event.event === LifecycleEvent.SUSPENDED && event.detail === LifecycleDetail.SUSPENDED.IOERROR;
+    if (isHeld) this.#run(this.#release(event.domain));
   }
 
   /**
@@ -178,15 +215,53 @@ export class VmBackup {
     }
     this.refuse(`backup ${order.name}`);
     // From here on a second order finds this one.
-    this.#isAborting = false;
+    this.#stop = undefined;
     this.#tell(begun(order));
     try {
       await this.#copy(order, directories);
     } catch (error) {
+      if (isUnanswered(error) && (await this.#mayHaveBegun(order, error))) return;
       await this.#clear();
       this.#deps.metadata.updateMetadata({ Backup: present });
-      throw error instanceof LibvirtError ? startFailure(error) : error;
+      throw error instanceof LibvirtError ? startFailure(error, order.mode) : error;
     }
+  }
+
+  /**
+   * libvirt goes on with an order whose answer came too late or not at all. True: it has begun. Throws BUSY while nobody can tell; then it is
+   * found out, and told by the metadata.
+   */
+  async #mayHaveBegun({ name }: Start, cause: unknown): Promise<boolean> {
+    if (this.#deps.metadata.metadata.Backup?.Directory === '') return false;
+    const hasJob = await this.#hasJob().catch(() => undefined);
+    if (hasJob === false && isLibvirtError(cause, 'CALL_TIMEOUT')) return false;
+    if (hasJob !== true) {
+      this.#run(this.#settle());
+      throw new LauncherError('BUSY', `backup ${name}: ${unknownStart}`, { cause });
+    }
+    this.#noteLateStart();
+    return true;
+  }
+
+  async #settle(): Promise<void> {
+    let refusals = 0;
+    for (let looks = 0; looks < beginLooks && refusals < beginRefusals && this.isUnderWay; looks++) {
+      const hasJob = await this.#hasJob().catch(() => undefined);
+      if (hasJob === false) refusals++;
+      if (hasJob === true) {
+        this.#noteLateStart();
+        return;
+      }
+      await sleep(beginPauseMs, undefined, this.#deps.clock);
+    }
+    await this.#end(false, 'libvirt has not begun it: make another backup');
+  }
+
+  /** The guest was thawed when the answer did not come. */
+  #noteLateStart(): void {
+    const { Name, QuiesceStatus } = this.#deps.metadata.metadata.Backup ?? {};
+    this.#deps.log.warn({ backup: Name }, 'backup begins, and libvirt did not say so');
+    if (QuiesceStatus === 'Succeeded') this.#update({ QuiesceStatus: 'Failed', BackupMsg: unknownFreeze });
   }
 
   async #copy(order: Start, directories: readonly [string, string, string]): Promise<void> {
@@ -207,7 +282,8 @@ export class VmBackup {
     const changes = order.since === undefined ? undefined : await this.#changes(domain, order.since, disks);
     await makeDirectories(directories);
     const checkpoint = nameWithTime(order);
-    const plan: BackupPlan = { all, checkpoint, directory: directories[2], backupName: order.name, changes };
+    const socket = order.mode === 'Pull' ? this.#options.nbdSocket : undefined;
+    const plan: BackupPlan = { all, checkpoint, directory: directories[2], backupName: order.name, changes, socket };
     this.#update({
       Directory: directories[2],
       CheckpointName: checkpoint,
@@ -216,7 +292,10 @@ export class VmBackup {
     await this.#quiesced(domain, order.skipQuiesce, state === PAUSED, () =>
       hypervisor.beginBackup(domain, { backup: backupXml(plan), checkpoint: checkpointXml(plan) }),
     );
-    log.info({ backup: order.name, since: order.since, disks: disks.map(({ name }) => name) }, 'backup begins');
+    log.info(
+      { backup: order.name, mode: order.mode, since: order.since, disks: disks.map(({ name }) => name) },
+      'backup begins',
+    );
   }
 
   async #changes(domain: DomainRef, since: string, disks: readonly BackupDisk[]) {
@@ -282,19 +361,38 @@ export class VmBackup {
     if (!present || !this.isUnderWay || !isSameBackup(order, present)) {
       throw new LauncherError('INVALID_REQUEST', `backup ${order.name} is not under way: there is nothing to abort`);
     }
-    const { hypervisor } = this.#deps;
-    const domain = await existingDomain(hypervisor, this.#options.domainName);
-    const { type, params } = await hypervisor.jobStats(domain);
-    if (type === JobType.NONE || params.get('operation') !== JobOperation.BACKUP) {
+    const domain = await existingDomain(this.#deps.hypervisor, this.#options.domainName);
+    if (!(await this.#hasJob())) {
       throw new LauncherError('BUSY', `backup ${order.name} cannot be aborted at this moment: try again`);
     }
-    this.#isAborting = true;
+    this.#stop ??= { why: 'ordered' };
     try {
-      await hypervisor.abortJob(domain);
+      await this.#deps.hypervisor.abortJob(domain);
     } catch (error) {
       if (!isLibvirtError(error, 'OPERATION_INVALID')) throw error;
       throw new LauncherError('INVALID_REQUEST', `backup ${order.name} has just ended: there is nothing to abort`);
     }
+  }
+
+  /**
+   * In mode Pull QEMU keeps what the guest overwrites before it lets it, and a guest whose old blocks find no room stands still. It is worth
+   * more than its backup, also when it is its own disk that fails: then it stops again.
+   */
+  async #release(domain: DomainRef): Promise<void> {
+    const { hypervisor, metadata, log } = this.#deps;
+    const { Mode, Directory } = metadata.metadata.Backup ?? {};
+    if (Mode !== 'Pull' || this.#stop) return;
+    const isRoomless = await isFull(String(Directory)).catch(() => false);
+    const reason = isRoomless ? tooSmall('Pull') : heldByDisks;
+    // An order may have come meanwhile.
+    this.#stop ??= { why: 'guest-stands-still', reason };
+    log.warn({ reason }, 'a backup that keeps its guest from writing is ended');
+    await hypervisor.abortJob(domain);
+  }
+
+  async #isHeldByDisks(domain: DomainRef): Promise<boolean> {
+    const { state, reason } = await this.#deps.hypervisor.state(domain);
+    return state === PAUSED && reason === PausedReason.IOERROR;
   }
 
   /** Once for each backup: libvirt tells of its end, and of that of the guest. */
@@ -303,32 +401,74 @@ export class VmBackup {
     this.#isEnding = true;
     try {
       const { log, metadata } = this.#deps;
-      const success = isDone && (await this.#isWhole());
-      const { Name, CheckpointName } = metadata.metadata.Backup ?? {};
-      let reason = this.#isAborting ? 'it was aborted' : failureReason(message);
-      if (!success) {
-        const running = await this.#running().catch(() => undefined);
-        // libvirt gives no reason then.
-        if (message === '') reason = running ? unclosed : stopped;
-        await this.#clear();
-        if (running) await this.#forget(running, String(CheckpointName));
-      }
+      const { Name, Mode, CheckpointName } = metadata.metadata.Backup ?? {};
+      const isPull = Mode === 'Pull';
+      const flaw = await (isPull ? this.#pullFlaw(isDone, message) : this.#pushFlaw(isDone, message));
+      const success = flaw === undefined;
+      const running = await this.#running().catch(() => undefined);
+      if (this.#stop?.why === 'guest-stands-still' && running) await this.#goOn(running);
+      if (!success || isPull) await this.#clear();
+      if (isPull) await rm(this.#options.nbdSocket, { force: true });
+      if (!success && running) await this.#forget(running, String(CheckpointName));
       // It did not even begin, and that is told to who ordered it.
       if (!this.isUnderWay) return;
-      log.info({ backup: Name, success, ...(!success && { reason, said: message }) }, 'backup has ended');
+      log.info({ backup: Name, success, ...(!success && { reason: flaw, said: message }) }, 'backup has ended');
       this.#update({
         EndTimestamp: rfc3339(this.#deps.clock.now()),
         Completed: true,
         Failed: !success,
-        ...(!success && { BackupMsg: reason }),
+        ...(!success && { BackupMsg: flaw }),
       });
     } finally {
       this.#isEnding = false;
     }
   }
 
+  /** Why a push has failed. */
+  async #pushFlaw(isDone: boolean, message: string): Promise<string | undefined> {
+    if (this.#stop) return 'it was aborted';
+    if (isDone) {
+      if (await this.#isClosed()) return await this.#lossOfFiles();
+      return (await this.#running().catch(() => undefined)) ? unclosed : stopped;
+    }
+    return await this.#said(message, 'Push');
+  }
+
+  /** Why a pull has failed: it is whole at any time until it is told to end. */
+  async #pullFlaw(isDone: boolean, message: string): Promise<string | undefined> {
+    if (this.#stop?.why === 'guest-stands-still') return this.#stop.reason;
+    if (this.#stop) return undefined;
+    if (isDone && (await this.#running().catch(() => undefined))) return undefined;
+    return await this.#said(message, 'Pull');
+  }
+
+  /** libvirt gives no reason when the guest has stopped. */
+  async #said(message: string, mode: BackupMode): Promise<string> {
+    const isStopped = message === '' && !(await this.#running().catch(() => undefined));
+    return isStopped ? stopped : failureReason(message, mode);
+  }
+
+  async #lossOfFiles(): Promise<string | undefined> {
+    const { Name, Directory, Volumes } = this.#deps.metadata.metadata.Backup ?? {};
+    const place = { directory: String(Directory), backupName: String(Name) };
+    const lost = await missingFile(volumesIn(Volumes).map((volume) => backupFile(place, volume)));
+    return lost === undefined
+      ? undefined
+      : `${lost} is not in the claim any more: keep others from it, and make another backup`;
+  }
+
+  /** Out of the stop that the backup was the reason of. */
+  async #goOn(domain: DomainRef): Promise<void> {
+    const { hypervisor, log } = this.#deps;
+    try {
+      if (await this.#isHeldByDisks(domain)) await hypervisor.resume(domain);
+    } catch (error) {
+      log.error({ err: errorMessage(error) }, 'the guest stands still after its backup: unpause it');
+    }
+  }
+
   /** libvirt tells of the end before QEMU closes the files, and what QEMU knows of their insides is written only then. */
-  async #isWhole(): Promise<boolean> {
+  async #isClosed(): Promise<boolean> {
     const { hypervisor, metadata, clock } = this.#deps;
     const directory = String(metadata.metadata.Backup?.Directory);
     for (let looks = 0; looks < closingLooks; looks++) {
@@ -388,10 +528,18 @@ export class VmBackup {
   }
 }
 
-function begun({ name, startTime, skipQuiesce }: Start): BackupMetadata {
+/** It may have taken effect. */
+const isUnanswered = (error: unknown) => isLibvirtError(error, 'CALL_TIMEOUT', 'CONNECTION_LOST');
+
+function volumesIn(text: unknown): string[] {
+  const list: unknown = JSON.parse(String(text));
+  return listOf(list).map((each) => String(memberAt(each, 'volumeName')));
+}
+
+function begun({ name, mode, startTime, skipQuiesce }: Start): BackupMetadata {
   return {
     Name: name,
-    Mode: 'Push',
+    Mode: mode,
     SkipQuiesce: skipQuiesce,
     StartTimestamp: startTime,
     EndTimestamp: null,
@@ -403,56 +551,4 @@ function begun({ name, startTime, skipQuiesce }: Start): BackupMetadata {
     QuiesceStatus: '',
     Directory: '',
   };
-}
-
-/** The last one is new, and none is a link, which a user of the claim may have put there. */
-async function makeDirectories([volume, vmi, backup]: readonly [string, string, string]): Promise<void> {
-  const name = path.basename(volume);
-  const there = await lstat(volume).catch(() => undefined);
-  if (!there?.isDirectory()) {
-    const why = there ? 'is no file system: the claim of a backup needs volumeMode Filesystem' : 'is not there yet';
-    throw new LauncherError('INVALID_REQUEST', `volume ${name} ${why}`);
-  }
-  try {
-    await mkdir(vmi, { mode: 0o755 }).catch(async (error: unknown) => {
-      if (errorCode(error) !== 'EEXIST' || !(await lstat(vmi)).isDirectory()) throw error;
-    });
-    await mkdir(backup, { mode: 0o755 });
-  } catch (cause) {
-    const advice =
-      errorCode(cause) === 'EEXIST' ? 'remove it, or give the backup another name' : failureReason(errorMessage(cause));
-    throw new LauncherError('SETUP_FAILED', `${path.basename(backup)} cannot be made in volume ${name}: ${advice}`, {
-      cause,
-    });
-  }
-}
-
-function checkpointFailure(name: string, error: unknown): unknown {
-  const isUseless = isLibvirtError(
-    error,
-    'INVALID_DOMAIN_CHECKPOINT',
-    'NO_DOMAIN_CHECKPOINT',
-    'CHECKPOINT_INCONSISTENT',
-  );
-  if (!isUseless) return error;
-  const text = `checkpoint ${name} is broken (${formatLibvirtError(error)}): ${forceFull}`;
-  return new LauncherError('CHECKPOINT_INVALID', text, { cause: error });
-}
-
-/** What libvirt says when it does not even begin. */
-function startFailure(error: LibvirtError): LauncherError {
-  const text = `the backup does not begin: ${failureReason(formatLibvirtError(error))}`;
-  const isCheckpoint = isLibvirtError(error, 'NO_DOMAIN_CHECKPOINT', 'CHECKPOINT_INCONSISTENT');
-  const code = isCheckpoint ? 'CHECKPOINT_INVALID' : 'INVALID_REQUEST';
-  return new LauncherError(code, isCheckpoint ? `${text}: ${forceFull}` : text, { cause: error });
-}
-
-/** Why, with what to do. */
-function failureReason(text: string): string {
-  if (/No space left on device|ENOSPC/i.test(text)) {
-    return 'the claim is too small: a full backup needs room for whole disks; make it larger, or use another one';
-  }
-  if (/Permission denied|Read-only file system|EACCES|EROFS/i.test(text))
-    return `QEMU may not write to the claim: ${text}`;
-  return text === '' ? 'libvirt gives no reason: look into the log of the launcher' : text;
 }

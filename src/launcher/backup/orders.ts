@@ -2,10 +2,15 @@ import path from 'node:path';
 import { isRecord, textAt } from '../../base/index.ts';
 import { LauncherError } from '../errors.ts';
 
+/** Push: QEMU writes whole files. Pull: it answers readers on a socket until it is told to end. */
+export type BackupMode = 'Push' | 'Pull';
+
 /** What is asked of a backup (upstream: `BackupOptions` of kubevirt.io/api/backup/v1alpha1). */
 export type BackupOrder =
   | (NamedBackup & {
       readonly command: 'Start';
+      readonly mode: BackupMode;
+      /** Where files are written; of a pull those with what the guest overwrites meanwhile. */
       readonly targetPath: string;
       readonly skipQuiesce: boolean;
       /** The checkpoint since which changes are wanted; undefined: everything. */
@@ -28,26 +33,26 @@ export interface Checkpoint {
 /** Names of backups and checkpoints become names of files and of bitmaps. */
 const plainName = /^[A-Za-z0-9][A-Za-z0-9._-]{0,500}$/;
 
-/** Throws INVALID_REQUEST, and NOT_SUPPORTED for a pull. */
+/** Throws INVALID_REQUEST, and NOT_SUPPORTED for an export. */
 export function decodeOrder(json: Uint8Array): BackupOrder {
   const options = jsonObject(json, 'backup options');
   const command = textAt(options, 'cmd');
   const named = { name: nameAt(options, 'backupName'), startTime: timeAt(options, 'backupStartTime') };
   if (command === 'Abort') return { ...named, command };
-  if (command === 'Export' || textAt(options, 'mode') === 'Pull') {
+  if (command === 'Export') {
     throw new LauncherError(
       'NOT_SUPPORTED',
-      'backups in mode Pull are not supported by this launcher: use mode Push, which writes into a claim',
+      'this launcher does not bring a backup in mode Pull to an exporter: read it at the socket of QEMU in the pod, or use mode Push',
     );
   }
   if (command !== 'Start') throw invalid(`cmd ${JSON.stringify(command)} is none of Start, Abort, Export`);
   const mode = textAt(options, 'mode');
-  if (mode !== 'Push') throw invalid(`mode ${JSON.stringify(mode)} is none of Push, Pull`);
+  if (mode !== 'Push' && mode !== 'Pull') throw invalid(`mode ${JSON.stringify(mode)} is none of Push, Pull`);
   const targetPath = textAt(options, 'targetPath');
   if (targetPath === undefined) throw invalid('targetPath is missing: it is where the claim is plugged in');
   const since = textAt(options, 'incremental');
   if (since !== undefined && !plainName.test(since)) throw invalid(`incremental ${JSON.stringify(since)} is no name`);
-  return { ...named, command, targetPath, skipQuiesce: options.skipQuiesce === true, since };
+  return { ...named, command, mode, targetPath, skipQuiesce: options.skipQuiesce === true, since };
 }
 
 /** Throws INVALID_REQUEST. */

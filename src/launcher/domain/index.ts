@@ -43,4 +43,4 @@ export { domainStatus, nonExistent, type StatusAndReason } from './status.ts';
 export { decodeVmi, readStandaloneVmi, type VmiIdentity } from './vmi-json.ts';
 export { shapedVmi } from './vmi-shape.ts';
 export { type DiskEntry, diskEntries, isHotplugged, statusOf } from './volumes.ts';
-export { renderXml } from './xml.ts';
+export { renderXml, type XmlContent } from './xml.ts';

@@ -38,7 +38,9 @@ async function guest(t: TestContext, definition = xml) {
     unfreeze: async () => void frozen.push('thaw'),
   };
   const deps = { hypervisor, metadata, freezer, log, clock: new FakeClock() };
-  const options = { domainName: 'default_small', vmiName: 'small', hotplugDir: path.join(dir, 'hotplug-disks') };
+  const hotplugDir = path.join(dir, 'hotplug-disks');
+  const nbdSocket = path.join(dir, 'nbd-sock');
+  const options = { domainName: 'default_small', vmiName: 'small', hotplugDir, nbdSocket };
   const backup = new VmBackup(options, deps);
   hypervisor.onEvent((event) => backup.handle(event));
   const order = (change: object = {}, of = backup) =>
@@ -60,14 +62,36 @@ async function guest(t: TestContext, definition = xml) {
   const told = () => metadata.metadata.Backup ?? {};
   const settled = () => eventually(() => assert.equal(typeof told().EndTimestamp, 'string'));
   const directory = path.join(volume, 'small/b-2026-01-02_03-04-05');
-  return { backup, options, deps, hypervisor, domain, order, ended, told, settled, frozen, volume, directory };
+  /** What libvirt has of a backup while it is under way. */
+  const begins = () => {
+    hypervisor.job = { type: 2, params: new Map([['operation', 9]]) };
+  };
+  const wrote = () => {
+    for (const name of ['data', 'new']) writeFileSync(path.join(directory, `b-${name}.qcow2`), '');
+  };
+  return {
+    begins,
+    wrote,
+    backup,
+    options,
+    deps,
+    hypervisor,
+    domain,
+    order,
+    ended,
+    told,
+    settled,
+    frozen,
+    volume,
+    directory,
+  };
 }
 
 const nodes = (file: string, ...bitmaps: object[]) =>
   JSON.stringify({ return: [{ 'node-name': 'libvirt-1-format', file, 'dirty-bitmaps': bitmaps }, { file: '/x' }] });
 
 test('a backup holds the tracked disks at an instant when the guest is frozen, and is told when it is whole', async (t) => {
-  const { hypervisor, order, ended, told, settled, frozen, directory } = await guest(t);
+  const { hypervisor, order, ended, told, settled, frozen, directory, wrote } = await guest(t);
   await order();
   assert.deepEqual(frozen, ['freeze', 'thaw']);
   const [{ backup = '', checkpoint = '' } = {}] = hypervisor.backups;
@@ -77,6 +101,7 @@ test('a backup holds the tracked disks at an instant when the guest is frozen, a
   assert.deepEqual([told().Completed, told().QuiesceStatus], [false, 'Succeeded']);
   hypervisor.emit({ ...ended(true), operation: 5 } as HypervisorEvent);
   assert.equal(told().EndTimestamp, null);
+  wrote();
   hypervisor.emit(ended(true));
   await settled();
   assert.deepEqual([told().Completed, told().Failed, told().BackupMsg], [true, false, '']);
@@ -84,8 +109,9 @@ test('a backup holds the tracked disks at an instant when the guest is frozen, a
 });
 
 test('a backup is told to be whole when QEMU has closed its files, not before', async (t) => {
-  const { hypervisor, deps, order, ended, told, settled, directory } = await guest(t);
+  const { hypervisor, deps, order, ended, told, settled, directory, wrote } = await guest(t);
   await order();
+  wrote();
   let looks = 0;
   hypervisor.onMonitor = () => nodes(looks++ < 2 ? `${directory}/b-data.qcow2` : record);
   hypervisor.emit(ended(true));
@@ -114,9 +140,9 @@ test('a guest that is gone before QEMU has closed the files leaves no backup', a
 });
 
 test('an abort that comes behind the end says so', async (t) => {
-  const { hypervisor, order } = await guest(t);
+  const { hypervisor, order, begins } = await guest(t);
   await order();
-  hypervisor.job = { type: 2, params: new Map([['operation', 9]]) };
+  begins();
   hypervisor.failures.set('abortJob', new LibvirtError('OPERATION_INVALID', 'no job is active on the domain'));
   await assert.rejects(order({ cmd: 'Abort' }), { code: 'INVALID_REQUEST', message: /has just ended/ });
 });
@@ -191,11 +217,11 @@ test('a second backup waits for none: it is refused at once, and the same one ag
 });
 
 test('an abort ends it, and is not told as something else', async (t) => {
-  const { hypervisor, order, ended, told, settled } = await guest(t);
+  const { hypervisor, order, begins, ended, told, settled } = await guest(t);
   await assert.rejects(order({ cmd: 'Abort' }), { code: 'INVALID_REQUEST', message: /not under way/ });
   await order();
   await assert.rejects(order({ cmd: 'Abort' }), { code: 'BUSY', message: /try again/ });
-  hypervisor.job = { type: 2, params: new Map([['operation', 9]]) };
+  begins();
   hypervisor.onAbort = async () => hypervisor.emit(ended(false, 'Operation canceled'));
   await order({ cmd: 'Abort' });
   await settled();
@@ -211,9 +237,9 @@ test('the end of the guest is the end of its backup', async (t) => {
 });
 
 test('a launcher that was started again goes on with a job that runs, and fails one whose end it has missed', async (t) => {
-  const { options, deps, hypervisor, order, told } = await guest(t);
+  const { options, deps, hypervisor, order, begins, told } = await guest(t);
   await order();
-  hypervisor.job = { type: 2, params: new Map([['operation', 9]]) };
+  begins();
   const next = new VmBackup(options, deps);
   await next.resume();
   assert.equal(told().EndTimestamp, null);
@@ -224,11 +250,12 @@ test('a launcher that was started again goes on with a job that runs, and fails 
 });
 
 test('a guest that cannot be frozen is backed up all the same, and that stays told', async (t) => {
-  const { hypervisor, deps, order, ended, told, settled } = await guest(t);
+  const { hypervisor, deps, order, ended, told, settled, wrote } = await guest(t);
   deps.freezer.freeze = async () => {
     throw new Error('no agent');
   };
   await order();
+  wrote();
   hypervisor.emit(ended(true));
   await settled();
   assert.deepEqual([told().Failed, told().QuiesceStatus], [false, 'Failed']);
@@ -242,7 +269,6 @@ test('a guest without tracked disks, and places that are none, are refused', asy
   await assert.rejects(order({ targetPath: '/etc' }), /no place for a backup/);
   await assert.rejects(order({ targetPath: `${options.hotplugDir}/../x` }), /no place for a backup/);
   await assert.rejects(order({ targetPath: `${options.hotplugDir}/gone` }), /volume gone is not there yet/);
-  await assert.rejects(order({ mode: 'Pull' }), { code: 'NOT_SUPPORTED' });
   await assert.rejects(order({ cmd: 'Export' }), { code: 'NOT_SUPPORTED' });
   await assert.rejects(order({ mode: 'Odd' }), /mode "Odd" is none of Push, Pull/);
   await assert.rejects(order({ backupStartTime: 'soon' }), /no time as of RFC 3339/);
@@ -252,4 +278,127 @@ test('a guest without tracked disks, and places that are none, are refused', asy
   rmSync(path.join(volume, 'small'));
   mkdirSync(directory, { recursive: true });
   await assert.rejects(order(), /remove it, or give the backup another name/);
+});
+
+test('files that somebody has deleted meanwhile are no backup', async (t) => {
+  const { hypervisor, order, ended, told, settled, directory, wrote } = await guest(t);
+  await order();
+  wrote();
+  rmSync(path.join(directory, 'b-new.qcow2'));
+  hypervisor.emit(ended(true));
+  await settled();
+  assert.equal(told().Failed, true);
+  assert.match(String(told().BackupMsg), /^b-new.qcow2 is not in the claim any more/);
+  assert.ok(hypervisor.calls.includes('deleteCheckpoint'));
+});
+
+test('a pull is served on the socket until it is told to end, which is no failure, and leaves a checkpoint alone', async (t) => {
+  const { hypervisor, options, order, begins, ended, told, settled, directory, wrote } = await guest(t);
+  hypervisor.onMonitor = () => nodes(record, { name: 'cp' });
+  await order({ mode: 'Pull', incremental: 'cp' });
+  const [{ backup = '', checkpoint = '' } = {}] = hypervisor.backups;
+  const [server] = /<server[^>]*>/.exec(backup) ?? [];
+  assert.equal(server, `<server transport="unix" socket="${options.nbdSocket}"/>`);
+  assert.match(backup, /<domainbackup mode="pull">/);
+  assert.match(backup, /name="vda" [^>]*incremental="cp" exportname="data" exportbitmap="b-2026-01-02_03-04-05"/);
+  assert.match(backup, new RegExp(`name="vdb" [^>]*exportname="new".*<scratch file="${directory}/b-new.qcow2"/>`, 's'));
+  assert.doesNotMatch(backup, /<target/);
+  assert.match(checkpoint, /<name>b-2026-01-02_03-04-05</);
+  assert.deepEqual([told().Mode, told().Completed], ['Pull', false]);
+  begins();
+  wrote();
+  writeFileSync(options.nbdSocket, '');
+  hypervisor.onAbort = async () => hypervisor.emit(ended(false, 'Operation canceled'));
+  await order({ mode: 'Pull', cmd: 'Abort' });
+  await settled();
+  assert.deepEqual([told().Completed, told().Failed, told().BackupMsg], [true, false, '']);
+  assert.deepEqual([existsSync(directory), existsSync(options.nbdSocket)], [false, false]);
+  assert.equal(hypervisor.calls.includes('deleteCheckpoint'), false);
+});
+
+test('a pull that ends without an order has failed when the guest is gone or libvirt says why', async (t) => {
+  for (const [state, message, reason] of [
+    [5, '', /^the guest stopped before/],
+    [1, 'No space left on device', /^the claim is too small: a pull needs room for all that the guest overwrites/],
+  ] as const) {
+    const { hypervisor, domain, order, ended, told, settled, directory } = await guest(t);
+    await order({ mode: 'Pull' });
+    hypervisor.pretend(domain.name, state, 0);
+    hypervisor.emit(ended(message === '', message));
+    await settled();
+    assert.equal(told().Failed, true);
+    assert.match(String(told().BackupMsg), reason);
+    assert.equal(existsSync(directory), false);
+  }
+});
+
+test('a guest that a pull keeps from writing goes on without it, at once or after a start of this launcher', async (t) => {
+  for (const isMissed of [false, true]) {
+    const { backup, hypervisor, domain, order, begins, ended, told, settled } = await guest(t);
+    await order({ mode: 'Pull' });
+    begins();
+    hypervisor.onAbort = async () => hypervisor.emit(ended(true));
+    hypervisor.pretend(domain.name, 3, 5);
+    const stands: HypervisorEvent = { kind: 'lifecycle', domain, event: 3, detail: 2 };
+    backup.handle(isMissed ? { kind: 'connected' } : stands);
+    await settled();
+    assert.equal((await hypervisor.state(domain)).state, 1);
+    assert.equal(told().Failed, true);
+    assert.match(String(told().BackupMsg), /^the guest could not write, which a backup in mode Pull may be/);
+  }
+});
+
+test('a push, and a guest that somebody has paused, are left alone', async (t) => {
+  for (const [mode, detail] of [
+    ['Push', 2],
+    ['Pull', 0],
+  ] as const) {
+    const { backup, hypervisor, domain, order } = await guest(t);
+    await order({ mode });
+    backup.handle({ kind: 'lifecycle', domain, event: 3, detail });
+    await order({ mode });
+    assert.equal(hypervisor.calls.includes('abortJob'), false);
+  }
+});
+
+const late = () => new LibvirtError('CALL_TIMEOUT', 'libvirt did not answer procedure 421 in 60000 ms');
+
+test('a backup that begins after libvirt was given up is not said to have failed, nor to be of a frozen guest', async (t) => {
+  const { hypervisor, order, begins, ended, told, settled, directory, wrote } = await guest(t);
+  hypervisor.failures.set('beginBackup', late());
+  begins();
+  await order();
+  assert.ok(existsSync(directory));
+  assert.equal(told().QuiesceStatus, 'Failed');
+  assert.match(String(told().BackupMsg), /frozen at the instant of the backup is not known/);
+  wrote();
+  hypervisor.emit(ended(true));
+  await settled();
+  assert.equal(told().Failed, false);
+});
+
+test('one that has not begun then is taken back; one of which libvirt says nothing is found out later', async (t) => {
+  const taken = await guest(t);
+  taken.hypervisor.failures.set('beginBackup', late());
+  await assert.rejects(taken.order(), { code: 'INVALID_REQUEST' });
+  assert.deepEqual([taken.told(), existsSync(taken.directory)], [{}, false]);
+  for (const hasBegun of [true, false]) {
+    const { deps, hypervisor, order, begins, told, settled, directory } = await guest(t);
+    hypervisor.failures.set('beginBackup', late());
+    hypervisor.failures.set('jobStats', late());
+    await assert.rejects(order({ skipQuiesce: true }), {
+      code: 'BUSY',
+      message: /does not say whether it begins/,
+    });
+    assert.equal(told().EndTimestamp, null);
+    await order();
+    await assert.rejects(order({ backupName: 'c' }), { code: 'BUSY' });
+    if (hasBegun) begins();
+    for (let second = 0; second < 40 && !hasBegun; second++) {
+      await eventually(() => assert.equal(deps.clock.timers, 1));
+      deps.clock.advance(1000);
+    }
+    if (!hasBegun) await settled();
+    assert.deepEqual([told().Failed, existsSync(directory)], [!hasBegun, hasBegun]);
+  }
 });
