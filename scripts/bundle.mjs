@@ -53,8 +53,8 @@ const shipped = {
   minifyWhitespace: true,
   minifySyntax: true,
   legalComments: 'none',
-  // What is native or read from disk at run time stays outside the bundle; and what gRPC asks for in services that nobody starts.
-  external: ['koffi', 'classic-level', '@grpc/proto-loader'],
+  // What is native or read from disk at run time stays outside the bundle.
+  external: ['koffi', 'classic-level'],
   // What `ws` looks for to take masks off frames faster.
   alias: { bufferutil: './src/console/frame-masks.ts' },
   plugins: [partsOfClientNode, withoutUnused],
