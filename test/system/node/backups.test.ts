@@ -66,6 +66,11 @@ describe('backups of a guest that runs, on the standalone node', { skip: needsRo
     await untilLogin(await node.serial('kept'), AbortSignal.timeout(patienceMs));
     await node.cli(['console', 'kept'], 'root\n');
   }
+  async function turn(runStrategy: 'Always' | 'Halted'): Promise<void> {
+    await node.kubectl('patch', 'vm', 'kept', '--type=merge', '-p', JSON.stringify({ spec: { runStrategy } }));
+    if (runStrategy === 'Always') await untilUp();
+    else await node.vmiUntil('kept', (found) => found === undefined, patienceMs);
+  }
   const run = (command: string) => node.cli(['console', 'kept'], `\n${command}\n`);
   /** Direct, so that it is on the disk and not in the guest's memory. */
   const writeInGuest = (day: Day) =>
@@ -144,12 +149,8 @@ describe('backups of a guest that runs, on the standalone node', { skip: needsRo
   });
 
   test('goes on with the checkpoint after the guest was started anew: the launcher is told of it', async () => {
-    const change = (runStrategy: string) =>
-      node.kubectl('patch', 'vm', 'kept', '--type=merge', '-p', JSON.stringify({ spec: { runStrategy } }));
-    await change('Halted');
-    await node.vmiUntil('kept', (found) => found === undefined, patienceMs);
-    await change('Always');
-    await untilUp();
+    await turn('Halted');
+    await turn('Always');
     await writeInGuest('wednesday');
     await order('wednesday');
     const { type, file } = await complete('wednesday');
@@ -157,8 +158,7 @@ describe('backups of a guest that runs, on the standalone node', { skip: needsRo
     files.push(file);
     const raw = restored(files);
     for (const day of ['monday', 'tuesday', 'wednesday'] as const) assert.equal(dayIn(raw, day), day);
-    await change('Halted');
-    await node.vmiUntil('kept', (found) => found === undefined, patienceMs);
+    await turn('Halted');
     execFileSync('qemu-img', [
       'compare',
       '-f',
@@ -170,14 +170,23 @@ describe('backups of a guest that runs, on the standalone node', { skip: needsRo
     ]);
   });
 
-  test('of a VM that does not run waits and says so, also to `explain`; mode Pull fails in words', async () => {
+  test('of a VM that does not run waits and says so, also to `explain`, and is made when it runs', async () => {
     await order('later');
     await eventually(async () => {
       const { status } = await backup('later');
       assert.match(findCondition(status?.conditions, 'Progressing')?.message ?? '', /run/);
     }, patienceMs);
     assert.match((await node.cli(['explain', 'vmbackup/later'])).stdout, /later/);
-    await node.kubectl('delete', 'vmbackup', 'later', '--timeout=30s');
+    await turn('Always');
+    assert.equal((await complete('later')).type, 'Incremental');
+  });
+
+  test('goes on with a checkpoint of an order that is older than the guest, which the launcher knows', async () => {
+    await order('next');
+    assert.equal((await complete('next')).type, 'Incremental');
+  });
+
+  test('in mode Pull fails, in words', async () => {
     await order('pulled', { mode: 'Pull', tokenSecretRef: 'token' });
     await eventually(async () => {
       const { status } = await backup('pulled');
