@@ -38,6 +38,10 @@ export const annotations = {
   /** Ours: UID of the migration that this VMI's agent refused, so that another try would end in the same way. */
   migrationRefused: 'virt-handler.kubevirt.io/migration-refused',
   nonroot: 'kubevirt.io/nonroot',
+  /** Of a pod, read by Multus (k8snetworkplumbingwg/multi-net-spec): networks besides the main one … */
+  multusNetworks: 'k8s.v1.cni.cncf.io/networks',
+  /** … and another main one. */
+  multusDefaultNetwork: 'v1.multus-cni.io/default-network',
   heartbeat: 'kubevirt.io/heartbeat',
   createMigrationTarget: 'kubevirt.io/create-migration-target',
   allowPodBridgeMigration: 'kubevirt.io/allow-pod-bridge-network-live-migration',

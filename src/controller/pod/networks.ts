@@ -1,4 +1,5 @@
 import {
+  annotations,
   type Interface,
   isSecondaryNetwork,
   type Network,
@@ -11,9 +12,7 @@ import type { ControllerConfig } from '../../cluster-config/index.ts';
 import { PodRenderError } from './errors.ts';
 import { podNetworkStatus } from './network-status.ts';
 
-/** What Multus reads of a pod (k8snetworkplumbingwg/multi-net-spec): networks besides the main one, and another main one. */
-const networksKey = 'k8s.v1.cni.cncf.io/networks';
-const mainNetworkKey = 'v1.multus-cni.io/default-network';
+const { multusNetworks: networksKey, multusDefaultNetwork: mainNetworkKey } = annotations;
 
 /** The argument that tells a binding plug-in's CNI which network it is called for. */
 const bindingArgument = 'logicNetworkName';

@@ -1,4 +1,4 @@
-import type { Container, Pod } from '../../api/index.ts';
+import { annotations, type Container, type Pod } from '../../api/index.ts';
 import { NodeError } from '../errors.ts';
 import { prepareDevices } from './devices.ts';
 import type { PodNetworks } from './ports.ts';
@@ -40,6 +40,7 @@ export async function buildPlan(
       `the standalone node runs the container ${container.name} only, not ${unknown.join(', ')}${adviceFor(unknown)}`,
     );
   }
+  refuseMultus(pod);
   const argv = programOf(container, options.programs);
   const beside = (pod.spec.initContainers ?? []).filter(isGuestLog).map((each) => ({
     argv: programOf(each, options.programs),
@@ -151,4 +152,12 @@ function fieldOf(pod: Pod, fieldPath: string): string {
     'status.podIP': pod.status?.podIP,
   };
   return fields[fieldPath] ?? '';
+}
+
+/** A pod would have its own network only, and its guest wait for links that nobody makes. */
+function refuseMultus({ metadata }: Pod): void {
+  const keys = [annotations.multusNetworks, annotations.multusDefaultNetwork];
+  if (keys.every((key) => metadata.annotations?.[key] === undefined)) return;
+  const message = 'spec.networks[].multus: the standalone node has no Multus: use the network of its pods (pod: {})';
+  throw new NodeError('UNSUPPORTED', message);
 }

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import {
   findCondition,
   type KubeObject,
@@ -89,7 +88,7 @@ describe('backups; kubelet, agent and launcher are played', () => {
     await cluster.untilPhase(name, 'Scheduled');
     await tell(name, { phase: 'Running', selinuxContext: 'none', changedBlockTracking: { state: 'Enabled' } });
     // Times are of whole seconds: only a backup of a later one is known to be younger than its guest.
-    await sleep(1_000);
+    await eventually(() => assert.ok(Date.now() >= Date.parse(String(metadata.creationTimestamp)) + 1_000), 5_000);
   }
 
   /** What the agent writes. */

@@ -19,6 +19,20 @@ test('a pod with side containers is refused before anything of it is prepared, w
   });
 });
 
+test('a pod that Multus would plug into networks is refused: there is none', async () => {
+  for (const key of ['k8s.v1.cni.cncf.io/networks', 'v1.multus-cni.io/default-network']) {
+    const pod = podOf('compute');
+    pod.metadata.annotations = { [key]: '[{"name":"nowhere"}]' };
+    await assert.rejects(
+      buildPlan(pod, '/pods/p', () => '/log', options, {} as never),
+      {
+        code: 'UNSUPPORTED',
+        message: /^spec\.networks\[\]\.multus: .*no Multus: use the network of its pods/,
+      },
+    );
+  }
+});
+
 test('the program of an attachment pod is run without the shell that upstream puts before it', async () => {
   const programs = { '/usr/bin/container-disk': ['node', 'container-disk.js'] };
   const command = ['/bin/sh', '-c', '/usr/bin/container-disk --copy-path /path/hp'];
