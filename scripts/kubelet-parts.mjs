@@ -5,6 +5,7 @@ import {
   existsSync,
   mkdirSync,
   readdirSync,
+  readFileSync,
   renameSync,
   rmSync,
   statSync,
@@ -13,6 +14,7 @@ import {
 } from 'node:fs';
 import path from 'node:path';
 import { bundleProgram } from './bundle.mjs';
+import { guestAgentArchive } from './guest/agent.mjs';
 import { buildGuest, guestDir } from './guest/build.mjs';
 import { buildFromGoModule, buildGoProgram, kubeApiserverAssets, version } from './kube-apiserver.mjs';
 import { containerDisk, makeLauncherRoot } from './kubelet-launcher.mjs';
@@ -98,7 +100,10 @@ const nodeLabeller = '#!/bin/sh\nset -e\ncp /capabilities/*.xml /var/lib/kubevir
  */
 const toolsImages = ['localhost/pause:1', 'localhost/tools:1', 'quay.io/kubevirt/virt-launcher:v1.9.0'];
 
-/** What a user gives a VM: a kernel with a file system in memory, and a disk. Nothing runs in it but the program of container disks. */
+/**
+ * What a user gives a VM: a kernel with a file system in memory, and a disk. Nothing runs in it but the program of container disks.
+ * A second file system in memory has a guest agent besides.
+ */
 const guestImage = 'localhost/guest:1';
 
 const work = path.resolve('.build/kubelet');
@@ -121,6 +126,8 @@ function buildGuestImage() {
   const boot = path.join(work, 'guest/root/boot');
   mkdirSync(boot, { recursive: true });
   for (const file of ['vmlinuz', 'initramfs.gz']) cpSync(path.join(guestDir, file), path.join(boot, file));
+  const both = [path.join(boot, 'initramfs.gz'), guestAgentArchive()].map((file) => readFileSync(file));
+  writeFileSync(path.join(boot, 'initramfs-agent.gz'), Buffer.concat(both));
   const disks = path.join(work, 'guest/root/disk');
   mkdirSync(disks);
   writeFileSync(path.join(disks, 'disk.img'), 'content of image'.padEnd(1 << 20, '\0'));

@@ -42,6 +42,16 @@ export const guestKernel = {
   kernelArgs,
 };
 
+/** The same with a guest agent, which `startGuestAgent` starts: without udev its port is found by the kernel's name for it. */
+export const guestKernelWithAgent = {
+  ...guestKernel,
+  container: { ...guestKernel.container, initrdPath: '/boot/initramfs-agent.gz' },
+};
+export const startGuestAgent = `for port in /sys/class/virtio-ports/*; do
+  [ "$(cat $port/name)" = org.qemu.guest_agent.0 ] && qemu-ga -d -m virtio-serial -p /dev/\${port##*/} -t /run -f /run/qemu-ga.pid
+done
+`;
+
 let pods = 0;
 
 /** What the guest answers another pod that asks at this address. */

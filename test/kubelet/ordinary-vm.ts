@@ -1,9 +1,9 @@
 import { execFileSync } from 'node:child_process';
 import { chownSync, mkdirSync, readdirSync, truncateSync, writeFileSync } from 'node:fs';
-import { bindClaim, guestKernel, launcherPod, userData } from './guests.ts';
+import { bindClaim, guestKernel, guestKernelWithAgent, launcherPod, startGuestAgent, userData } from './guests.ts';
 import type { NodeMachine } from './node-machine.ts';
 
-/** Where the guest is in the network, and what its disks begin with. */
+/** Where the guest is in the network, what its disks begin with, and whether its file system takes what is written. */
 const whenAsked = `ip -4 address show dev eth0
 ip route
 cat /etc/resolv.conf
@@ -13,6 +13,11 @@ for disk in /dev/sd?; do
   echo "plugged $(cat /sys/class/block/\${disk#/dev/}/size) $(head -c 16 $disk)"
   printf 'written by guest' | dd of=$disk bs=512 seek=1 conv=fsync,notrunc 2>/dev/null
 done
+if grep -q ' /data ' /proc/mounts; then
+  (exec >/dev/null 2>&1; echo asked >/data/asked) &
+  sleep 1
+  if kill -0 $! 2>/dev/null; then echo data is frozen; else echo data is written; fi
+fi
 `;
 
 const privateDir = '/var/run/kubevirt-private';
@@ -24,13 +29,18 @@ interface Disk {
   readonly volume: object;
 }
 
-const seed: Disk = {
+const seedOf = (atBoot: string): Disk => ({
   disk: { name: 'seed', disk: { bus: 'virtio' } },
-  volume: { name: 'seed', cloudInitNoCloud: { userData: userData({ whenAsked }) } },
-};
+  volume: { name: 'seed', cloudInitNoCloud: { userData: userData({ atBoot, whenAsked }) } },
+});
 const image: Disk = {
   disk: { name: 'image', disk: { bus: 'virtio' } },
   volume: { name: 'image', containerDisk: { image: 'localhost/guest:1' } },
+};
+/** By its serial number the guest knows it, and keeps a file system at /data. */
+const data: Disk = {
+  disk: { name: 'data', disk: { bus: 'virtio' }, serial: 'data' },
+  volume: { name: 'data', emptyDisk: { capacity: '32Mi' } },
 };
 const claimed = (name: string): Disk => ({
   disk: { name, disk: { bus: 'scsi' } },
@@ -44,23 +54,29 @@ export const mountsOf = (text: string) => mounts().filter((target) => target.inc
 export class OrdinaryVm {
   readonly #machine: NodeMachine;
   readonly name: string;
+  readonly #kernel: object;
+  readonly #disks: readonly Disk[];
 
-  constructor(machine: NodeMachine, name: string) {
+  /** One with a guest agent has a file system that can be frozen, too. */
+  constructor(machine: NodeMachine, name: string, { hasAgent = false } = {}) {
     this.#machine = machine;
     this.name = name;
+    this.#kernel = hasAgent ? guestKernelWithAgent : guestKernel;
+    this.#disks = hasAgent ? [seedOf(startGuestAgent), image, data] : [seedOf(''), image];
   }
 
   create(): void {
-    const devices = { interfaces: [{ name: 'default', masquerade: {} }], disks: [seed.disk, image.disk] };
+    const disks = this.#disks.map(({ disk }) => disk);
+    const devices = { interfaces: [{ name: 'default', masquerade: {} }], disks };
     const domain = {
       resources: { requests: { memory: '192Mi' } },
-      firmware: { kernelBoot: guestKernel },
+      firmware: { kernelBoot: this.#kernel },
       devices,
     };
     const spec = {
       domain,
       networks: [{ name: 'default', pod: {} }],
-      volumes: [seed.volume, image.volume],
+      volumes: this.#disks.map(({ volume }) => volume),
       terminationGracePeriodSeconds: 1,
     };
     const metadata = { name: this.name };
@@ -90,7 +106,7 @@ export class OrdinaryVm {
 
   /** Plugged are these claims, and no others. */
   plug(...claims: readonly string[]): void {
-    const all = [seed, image, ...claims.map(claimed)];
+    const all = [...this.#disks, ...claims.map(claimed)];
     const [disks, volumes] = [all.map(({ disk }) => disk), all.map(({ volume }) => volume)];
     const patch = JSON.stringify({ spec: { domain: { devices: { disks } }, volumes } });
     this.#machine.api.kubectl('patch', 'vmi', this.name, '--type=merge', '-p', patch);

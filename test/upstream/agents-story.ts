@@ -12,6 +12,10 @@ const overlay = 'daemonset/base';
 const recordsOfOurs = 'host-work/';
 const asPlugged = new RegExp(`^${pluggedLine}$`, 'm');
 
+/** Of a condition. */
+const statusOf = (status: { conditions?: readonly { type: string; status: string }[] } | undefined, type: string) =>
+  status?.conditions?.find((condition) => condition.type === type)?.status;
+
 /** A VM, and what of it no change of the agent may change. */
 interface Guest {
   readonly vm: OrdinaryVm;
@@ -46,7 +50,7 @@ export function agentsStory(launcher: 'ours' | 'upstream'): void {
 
   async function started(t: TestContext, name: string): Promise<Guest> {
     await schedulable(machine);
-    const vm = new OrdinaryVm(machine, name);
+    const vm = new OrdinaryVm(machine, name, { hasAgent: true });
     vm.create();
     await timed(t, 'runs', () => {
       const { status } = vm.vmi;
@@ -65,7 +69,14 @@ export function agentsStory(launcher: 'ours' | 'upstream'): void {
     const qemu = qemuOf(vm);
     assert.equal(qemu.length, 1);
     const { uid } = vm.vmi.metadata;
-    const { interfaces } = vm.vmi.status;
+    // The guest agent tells of them anew, for a moment without their addresses.
+    // biome-ignore lint/suspicious/noExplicitAny: tests look into objects of every shape
+    let interfaces: any[] = [];
+    await timed(t, 'its agent tells of its network', () => {
+      ({ interfaces } = vm.vmi.status);
+      assert.match(interfaces[0]?.infoSource, /guest-agent/);
+      assert.equal(interfaces[0].ipAddress, status.podIP);
+    });
     return { vm, uid, podUid: metadata.uid, address: status.podIP, booted, qemu, interfaces };
   }
 
@@ -105,6 +116,75 @@ export function agentsStory(launcher: 'ours' | 'upstream'): void {
     assert.deepEqual(mountsOf(`hotplug-disks/${name}`), []);
   }
 
+  /** As virt-api asks the agent of the node. */
+  async function ask(guest: Guest | undefined, method: 'GET' | 'PUT', route: string, body?: object): Promise<string> {
+    assert.ok(guest);
+    const text = body && JSON.stringify(body);
+    const answer = await cluster.consoles().call(method, guest.vm.name, route, text);
+    const expected = method === 'GET' ? 200 : 202;
+    assert.equal(answer.status, expected, `${route}: ${answer.status} ${answer.body}`);
+    return answer.body.toString();
+  }
+
+  async function logsIn(guest: Guest | undefined): Promise<void> {
+    assert.ok(guest);
+    const stream = await cluster.consoles().stream(guest.vm.name, 'console');
+    stream.type('\r');
+    await stream.until(/login:/);
+    stream.type('root\r');
+    await stream.until(/# /);
+    await stream.close();
+  }
+
+  /** By its guest agent. */
+  async function tellsOfItself(t: TestContext, guest: Guest | undefined): Promise<void> {
+    assert.ok(guest);
+    await timed(t, 'agent connected', () => {
+      const { status } = guest.vm.vmi;
+      assert.equal(statusOf(status, 'AgentConnected'), 'True', JSON.stringify(status));
+      assert.equal(status.guestOSInfo?.id, 'demo', JSON.stringify(status));
+    });
+    await timed(t, 'answers', async () => {
+      const info = JSON.parse(await ask(guest, 'GET', 'guestosinfo'));
+      assert.deepEqual([info.hostname, info.os?.id, info.os?.versionId], [guest.vm.name, 'demo', '1']);
+      assert.match(info.guestAgentVersion, /^\d+\.\d+/);
+      const { items: users } = JSON.parse(await ask(guest, 'GET', 'userlist'));
+      assert.deepEqual(
+        users?.map(({ userName }: { userName: string }) => userName),
+        ['root'],
+        JSON.stringify(users),
+      );
+      const { items: disks } = JSON.parse(await ask(guest, 'GET', 'filesystemlist'));
+      const data = disks?.find(({ mountPoint }: { mountPoint: string }) => mountPoint === '/data');
+      assert.ok(data?.totalBytes > 2 ** 24 && data.usedBytes > 0, JSON.stringify(disks));
+    });
+  }
+
+  async function isPausedAndUnpaused(t: TestContext, guest: Guest | undefined): Promise<void> {
+    assert.ok(guest);
+    await ask(guest, 'PUT', 'pause');
+    await timed(t, 'paused', () => {
+      assert.equal(statusOf(guest.vm.vmi.status, 'Paused'), 'True', JSON.stringify(guest.vm.vmi.status));
+    });
+    await assert.rejects(askedByPod(machine, guest.address), 'a guest that is paused has answered');
+    await ask(guest, 'PUT', 'unpause');
+    await timed(t, 'unpaused', () => assert.equal(statusOf(guest.vm.vmi.status, 'Paused'), undefined));
+    await isTheSame(guest);
+  }
+
+  async function isFrozenAndThawed(t: TestContext, guest: Guest | undefined): Promise<void> {
+    assert.ok(guest);
+    const isState = (what: string, state: string | undefined) =>
+      timed(t, what, () => assert.equal(guest.vm.vmi.status.fsFreezeStatus, state));
+    assert.match(await isTheSame(guest), /^data is written$/m);
+    await ask(guest, 'PUT', 'freeze', { unfreezeTimeout: '5m0s' });
+    await isState('frozen', 'frozen');
+    assert.match(await isTheSame(guest), /^data is frozen$/m);
+    await ask(guest, 'PUT', 'unfreeze');
+    await isState('thawed', undefined);
+    assert.match(await isTheSame(guest), /^data is written$/m);
+  }
+
   async function answersOnConsole(guest: Guest | undefined): Promise<void> {
     assert.ok(guest);
     const stream = await cluster.consoles().stream(guest.vm.name, 'console');
@@ -140,12 +220,27 @@ export function agentsStory(launcher: 'ours' | 'upstream'): void {
     await answersOnConsole(first);
   });
 
+  test('upstream’s agent tells of the guest: system, users, file systems', async (t) => {
+    await logsIn(first);
+    await tellsOfItself(t, first);
+  });
+
+  test('upstream’s agent freezes file systems of the guest, and thaws them', (t) => isFrozenAndThawed(t, first));
+
+  test('upstream’s agent pauses the VM, and lets it go on', (t) => isPausedAndUnpaused(t, first));
+
   test('upstream’s agent plugs a claim', (t) => isPlugged(t, first, 'first'));
 
   test('our agent takes the VM over in the place that upstream’s has: it is the same, is reached, and has a console', async () => {
     await replaceByOurs(machine);
     assert.match(await isTheSame(first), asPlugged);
     await answersOnConsole(first);
+  });
+
+  test('our agent tells of the guest, freezes and thaws it, pauses it and lets it go on', async (t) => {
+    await tellsOfItself(t, first);
+    await isFrozenAndThawed(t, first);
+    await isPausedAndUnpaused(t, first);
   });
 
   test('our agent unplugs what upstream’s plugged', (t) => isUnplugged(t, first, 'first'));
