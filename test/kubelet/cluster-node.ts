@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
-import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { KubeApiserver } from '../fixtures/kube-apiserver.ts';
 import { ContainerRuntime, type PodNetworks } from './container-runtime.ts';
 import { type NodeNames, nodeNames, Place } from './place.ts';
-import { logOf, Program } from './program.ts';
+import { logOf, logsDir, Program } from './program.ts';
 
 /** What a node is made of. */
 export interface NodeParts {
@@ -50,6 +50,7 @@ export class ClusterNode {
   readonly #parts: NodeParts;
   readonly #runtime: ContainerRuntime;
   #kubelet: Program | undefined;
+  #isLost = false;
 
   private constructor(names: NodeNames, parts: NodeParts, place: Place) {
     this.name = names.name;
@@ -98,6 +99,20 @@ export class ClusterNode {
     // One that an earlier kubelet left says nothing; this one would remove it, too.
     rmSync(socket, { force: true });
     await this.kubelet.start(() => assert.ok(existsSync(socket), 'the kubelet does not listen yet'));
+  }
+
+  /** Of its pods, for who looks for a reason; those of a node that is lost were kept then. */
+  keepLogs(): void {
+    if (this.#isLost) return;
+    const kept = path.join(logsDir, 'pods', this.place.isHere ? '' : this.name);
+    cpSync(this.place.file('/var/log/pods'), kept, { recursive: true });
+  }
+
+  /** As by a failure of its power: kubelet, agent, guests and all else end at once, and nobody is told. Not the first node. */
+  async lose(): Promise<void> {
+    this.keepLogs();
+    this.#isLost = true;
+    await this.place.stop();
   }
 
   async stop(): Promise<void> {

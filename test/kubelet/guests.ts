@@ -9,10 +9,10 @@ export async function timed(
   t: TestContext,
   what: string,
   check: () => void | Promise<void>,
-  forMs = 120_000,
+  { forMs = 120_000, pauseMs }: { readonly forMs?: number; readonly pauseMs?: number } = {},
 ): Promise<void> {
   const startMs = performance.now();
-  await eventually(check, forMs);
+  await eventually(check, forMs, pauseMs);
   t.diagnostic(`${what}: ${((performance.now() - startMs) / 1000).toFixed(1)} s`);
 }
 

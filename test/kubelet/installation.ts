@@ -17,6 +17,12 @@ export interface Installation {
   readonly nodes?: 1 | 2;
   /** `spec.configuration.migrations` of the KubeVirt object. */
   readonly migrations?: object;
+  /** How running VMs get what only another launcher pod gives them: `spec.workloadUpdateStrategy.workloadUpdateMethods` there. */
+  readonly workloadUpdates?: readonly string[];
+  /** Of kube-controller-manager. */
+  readonly managerFlags?: readonly string[];
+  /** Of virt-controller. */
+  readonly controllerFlags?: readonly string[];
 }
 
 /** A cluster of one node, or two, that KubeVirt was installed in, with our agent. */
@@ -31,13 +37,13 @@ export class InstalledCluster {
     this.#webhook = webhook;
   }
 
-  static async start({ podNetworks, launcher, nodes, ...installation }: Installation): Promise<InstalledCluster> {
+  static async start(installation: Installation): Promise<InstalledCluster> {
     const authority = await TestAuthority.make();
     try {
       const server = await authority.issue({ commonName: 'kubevirt.io:system:node:virt-handler', usage: 'serverAuth' });
       const pairs = { server, client: await authority.issue(), ca: authority.pair.cert };
       const prepare = (api: KubeApiserver) => install(api, pairs, installation);
-      const machine = await NodeMachine.start(prepare, { podNetworks, launcher, nodes });
+      const machine = await NodeMachine.start(prepare, installation);
       return new InstalledCluster(machine, authority, await EvictionWebhook.start(machine.api, authority));
     } catch (error) {
       await authority.remove();
@@ -70,7 +76,7 @@ interface Pairs {
 function install(
   api: KubeApiserver,
   { server, client, ca }: Pairs,
-  { overlay, migrations = {}, ...gates }: Omit<Installation, 'podNetworks' | 'launcher' | 'nodes'>,
+  { overlay, migrations = {}, workloadUpdates: workloadUpdateMethods = [], ...given }: Installation,
 ): void {
   api.kubectl('create', '-k', 'daemonset/prerequisites');
   api.kubectl('wait', '--for=condition=Established', 'crd', '--all', '--timeout=30s');
@@ -85,8 +91,11 @@ function install(
   inNamespace({ ...bundle, data: { 'ca-bundle': ca } });
   const kubevirt = { apiVersion: 'kubevirt.io/v1', kind: 'KubeVirt', metadata: { name: 'kubevirt' } };
   // Emulated, as a KVM device that can be opened need not work.
-  const configuration = { developerConfiguration: { ...gates, useEmulation: true }, migrations };
-  const made = JSON.parse(inNamespace({ ...kubevirt, spec: { configuration } }, '-o', 'json'));
+  const { featureGates, disabledFeatureGates } = given;
+  const developerConfiguration = { featureGates, disabledFeatureGates, useEmulation: true };
+  const configuration = { developerConfiguration, migrations };
+  const spec = { configuration, workloadUpdateStrategy: { workloadUpdateMethods } };
+  const made = JSON.parse(inNamespace({ ...kubevirt, spec }, '-o', 'json'));
   const status = `/apis/kubevirt.io/v1/namespaces/kubevirt/kubevirts/kubevirt/status`;
   api.kubectlStdin(JSON.stringify({ ...made, status: { phase: 'Deployed' } }), 'replace', '--raw', status, '-f', '-');
   api.kubectl('apply', '-k', overlay);

@@ -11,13 +11,14 @@ const patienceMs = 150_000;
 /** Not by /var/run, a link that leads from another machine's root to this one's. */
 const privateDir = '/run/kubevirt-private';
 const isGuest = (line: string) => /qemu-system-\w+\0.*guest=/.test(line);
+const made = { apiVersion: 'kubevirt.io/v1' };
 const isProxy = (line: string) => /haproxy\0/.test(line);
 
 /** Counts from its boot on, once a second, on its console and for whoever asks. */
 const scripts = {
   atBoot:
     '(i=0; while :; do i=$((i + 1)); echo $i >/run/count; echo "count $i" >/dev/console; sleep 1; done) </dev/null &\n',
-  whenAsked: 'echo count $(cat /run/count)\n',
+  whenAsked: 'echo count $(cat /run/count)\necho cpus $(cat /sys/devices/system/cpu/present)\n',
 };
 
 /** What a guest said of itself. */
@@ -25,6 +26,8 @@ interface Said {
   /** When it booted. */
   readonly started: string;
   readonly count: number;
+  /** As its kernel lists them. */
+  readonly cpus: string;
 }
 
 interface LauncherPod {
@@ -45,22 +48,30 @@ export class MovingVm {
     this.#machine = cluster.machine;
   }
 
-  /** Resolves when it runs, and can move. */
-  async start(t: TestContext): Promise<void> {
+  /** What of it is the guest's. */
+  protected get instance() {
     const devices = {
       interfaces: [{ name: 'default', masquerade: {} }],
       disks: [{ name: 'seed', disk: { bus: 'virtio' } }],
     };
-    const domain = { resources: { requests: { memory: '192Mi' } }, firmware: { kernelBoot: guestKernel }, devices };
-    const spec = {
-      domain,
+    return {
+      domain: { resources: { requests: { memory: '192Mi' } }, firmware: { kernelBoot: guestKernel }, devices },
       evictionStrategy: 'LiveMigrate',
       networks: [{ name: 'default', pod: {} }],
       volumes: [{ name: 'seed', cloudInitNoCloud: { userData: userData(scripts) } }],
       terminationGracePeriodSeconds: 1,
     };
+  }
+
+  /** Resolves when it runs, and can move. */
+  async start(t: TestContext): Promise<void> {
     const metadata = { name: this.name };
-    this.#machine.create({ apiVersion: 'kubevirt.io/v1', kind: 'VirtualMachineInstance', metadata, spec });
+    this.#machine.create({ ...made, kind: 'VirtualMachineInstance', metadata, spec: this.instance });
+    await this.runs(t);
+  }
+
+  /** Resolves when it runs, and can move. */
+  async runs(t: TestContext): Promise<void> {
     await timed(t, 'runs', () => {
       const { status } = this.vmi;
       assert.equal(status?.phase, 'Running', JSON.stringify(status));
@@ -101,7 +112,8 @@ export class MovingVm {
   /** At the address of its pod, from another pod. */
   async asked(): Promise<Said> {
     const answer = await askedByPod(this.#machine, this.pod.status.podIP);
-    return { started: startOf(answer), count: Number(/^count (\d+)$/m.exec(answer)?.[1]) };
+    const said = (what: string) => new RegExp(`^${what} (\\S+)$`, 'm').exec(answer)?.[1] ?? '';
+    return { started: startOf(answer), count: Number(said('count')), cpus: said('cpus') };
   }
 
   /** What its console shows from now on, until it has counted so far: without a gap. */
@@ -121,7 +133,7 @@ export class MovingVm {
   }
 
   migrate(name: string): void {
-    const object = { apiVersion: 'kubevirt.io/v1', kind: 'VirtualMachineInstanceMigration', metadata: { name } };
+    const object = { ...made, kind: 'VirtualMachineInstanceMigration', metadata: { name } };
     this.#machine.create({ ...object, spec: { vmiName: this.name } });
   }
 

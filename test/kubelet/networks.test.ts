@@ -151,7 +151,7 @@ test('its guest has addresses by DHCP and DHCPv6, and another pod reaches it at 
       assert.doesNotMatch(answer, /fd10:0:2::2.*(?:tentative|dadfailed)/);
       startOfDual = startOf(answer);
     },
-    bootedMs,
+    { forMs: bootedMs },
   );
   await timed(t, 'reached by IPv6', async () => assert.equal(startOf(await askedByPod(machine, v6)), startOfDual));
 });
@@ -168,7 +168,7 @@ test('a VM with the bridge binding takes over the address and the MAC of its pod
       assert.match(answer, new RegExp(`inet ${bridged}/24`));
       startOfBridged = startOf(answer);
     },
-    bootedMs,
+    { forMs: bootedMs },
   );
   assert.notEqual(startOfBridged, startOfDual);
   assert.deepEqual(interfaceOf('bridged', 'default').ipAddresses, [bridged]);

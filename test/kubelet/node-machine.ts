@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { cpSync, readdirSync, readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { eventually } from '../fixtures/eventually.ts';
 import { type KubeApiserver, startKubeApiserver } from '../fixtures/kube-apiserver.ts';
@@ -27,6 +27,10 @@ interface MachineOptions {
   readonly podNetworks?: PodNetworks | undefined;
   readonly launcher?: 'ours' | 'upstream' | undefined;
   readonly nodes?: 1 | 2 | undefined;
+  /** Of kube-controller-manager, besides those that it needs. */
+  readonly managerFlags?: readonly string[] | undefined;
+  /** Of virt-controller, likewise. */
+  readonly controllerFlags?: readonly string[] | undefined;
 }
 
 const [{ name: nodeName, address: nodeAddress }] = nodeNames;
@@ -66,7 +70,7 @@ export class NodeMachine {
   /** The API server is empty; `prepare` fills it before there is a node. */
   static async start(
     prepare: (api: KubeApiserver) => void,
-    { podNetworks = 'ipv4', launcher: launcherName = 'ours', nodes: count = 1 }: MachineOptions = {},
+    { podNetworks = 'ipv4', launcher: launcherName = 'ours', nodes: count = 1, ...flags }: MachineOptions = {},
   ): Promise<NodeMachine> {
     const { KUBELET_PARTS } = process.env;
     assert.ok(KUBELET_PARTS, 'runs on a machine of its own: node scripts/test.mjs kubelet');
@@ -88,7 +92,7 @@ export class NodeMachine {
       const api = await startKubeApiserver(parts.assets, { bare: true, flags: apiFlags, users });
       started.push(api);
       prepare(api);
-      for (const program of controllers(parts, launcher, api)) {
+      for (const program of controllers(parts, launcher, api, flags)) {
         started.push(program);
         await program.start(() => undefined);
       }
@@ -119,8 +123,7 @@ export class NodeMachine {
 
   async stop(): Promise<void> {
     for (const { kubelet } of this.nodes) await kubelet.stop();
-    for (const { place, name } of this.nodes)
-      cpSync(place.file('/var/log/pods'), path.join(logsDir, 'pods', place.isHere ? '' : name), { recursive: true });
+    for (const node of this.nodes) node.keepLogs();
     for (const one of [...this.#others].reverse()) await one.stop();
   }
 
@@ -213,7 +216,12 @@ function commandLine(pid: string): string {
 
 export const isAgent = (line: string) => /virt-handler\0.*--hostname-override\0/.test(line);
 
-function controllers(parts: KubeletParts, launcher: LauncherParts, api: KubeApiserver): Program[] {
+function controllers(
+  parts: KubeletParts,
+  launcher: LauncherParts,
+  api: KubeApiserver,
+  { managerFlags = [], controllerFlags = [] }: Pick<MachineOptions, 'managerFlags' | 'controllerFlags'>,
+): Program[] {
   const common = [`--kubeconfig=${api.adminKubeconfig}`, '--leader-elect=false', '--secure-port=0'];
   const ofManager = [
     `--service-account-private-key-file=${path.join(api.dir, 'service-account.key')}`,
@@ -222,11 +230,11 @@ function controllers(parts: KubeletParts, launcher: LauncherParts, api: KubeApis
   const program = (name: string, args: string[]) =>
     new Program(path.join(parts.programs, name), args, path.join(logsDir, `${name}.log`));
   const launcherImage = `--launcher-image=${launcher.image}`;
-  const ofOurs = [`--kubeconfig=${api.adminKubeconfig}`, launcherImage, '--leader-elect=false'];
+  const ofOurs = [`--kubeconfig=${api.adminKubeconfig}`, launcherImage, '--leader-elect=false', ...controllerFlags];
   const log = path.join(logsDir, 'virt-controller.log');
   const virtController = new Program(process.execPath, [parts.controller, ...ofOurs], log);
   return [
-    program('kube-controller-manager', [...common, ...ofManager]),
+    program('kube-controller-manager', [...common, ...ofManager, ...managerFlags]),
     program('kube-scheduler', common),
     virtController,
   ];
