@@ -4,7 +4,9 @@ import path from 'node:path';
 import { build } from 'esbuild';
 
 const agent = {
-  entryPoints: ['src/bin/virt-handler.ts', 'src/bin/virt-migration-relay.ts', 'src/bin/virt-controller.ts'],
+  entryPoints: ['virt-handler', 'virt-migration-relay', 'virt-controller', 'virt-exportserver'].map(
+    (program) => `src/bin/${program}.ts`,
+  ),
   platform: 'node',
   external: ['koffi', 'classic-level'],
 };

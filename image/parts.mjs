@@ -5,8 +5,8 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, w
 import path from 'node:path';
 
 /**
- * What Node.js and koffi are linked with (`gcc-12-base` holds the licence of two of them), and what sets up networks of pods: `ip` and `nft`, and what
- * carries migrations: `haproxy`; each with what it is linked with. Nothing else.
+ * What Node.js and koffi are linked with (`gcc-12-base` holds the licence of two of them), and what sets up networks of pods: `ip` and `nft`, what
+ * carries migrations: `haproxy`, and what packs exported file systems: `tar`; each with what it is linked with. Nothing else.
  */
 const debianPackages = [
   ...['gcc-12-base', 'libc6', 'libgcc-s1', 'libstdc++6'],
@@ -14,6 +14,7 @@ const debianPackages = [
   ...['nftables', 'libedit2', 'libgmp10', 'libjansson4', 'libnftables1', 'libnftnl11', 'libtinfo6', 'libxtables12'],
   ...['haproxy', 'libcrypt1', 'libgcrypt20', 'libgpg-error0', 'liblua5.3-0', 'liblz4-1', 'liblzma5'],
   ...['libopentracing-c-wrapper0', 'libopentracing1', 'libpcre2-8-0', 'libssl3', 'libsystemd0', 'libzstd1'],
+  ...['tar', 'libacl1', 'libselinux1'],
 ];
 const nodeArch = { amd64: 'x64', arm64: 'arm64' };
 const lockFile = 'image/lock.json';

@@ -22,13 +22,14 @@ import { debianFiles, forgetOthers, ImageError, koffiBinary, nodeFile, updateLoc
 const passwd = 'root:x:0:0:root:/root:/usr/sbin/nologin\nqemu:x:107:107:qemu:/:/usr/sbin/nologin\n';
 const group = 'root:x:0:\nqemu:x:107:\n';
 const mountPoints = ['dev', 'etc/virt-controller', 'etc/virt-handler', 'pods', 'proc', 'run', 'sys', 'tmp', 'var/lib'];
-/** Of the Debian packages: what programs are linked with, those libraries' own needs, `ip`, `nft`, `haproxy`, and the words of the licences. */
+/** Of the Debian packages: what programs are linked with, those libraries' own needs, `ip`, `nft`, `haproxy`, `tar`, and the words of the licences. */
 const kept = [
   /\/ld-linux-[\w-]+\.so\.\d$/,
   /\/lib(c|dl|m|pthread)\.so\.\d$/,
   /\/libgcc_s\.so\.1$/,
   /\/libstdc\+\+\.so\.6(\.[\d.]+)?$/,
-  /^usr\/(bin\/ip|sbin\/(nft|haproxy))$/,
+  /^usr\/(bin\/(ip|tar)|sbin\/(nft|haproxy))$/,
+  /\/lib(acl|selinux)\.so\.\d$|\/libacl\.so\.[\d.]+$/,
   /\/lib(bpf|bsd|cap|edit|elf|gmp|jansson|md|mnl|nftables|nftnl|tinfo|xtables|z)\.so\.\d+(\.[\d.]+)?$/,
   /\/lib(crypt|crypto|gcrypt|gpg-error|lua5\.3|lz4|lzma|opentracing|opentracing-c-wrapper|pcre2-8|ssl|systemd|zstd)\.so\.\d+(\.[\d.]+)?$/,
   /\/libelf-[\d.]+\.so$/,
@@ -102,8 +103,8 @@ function withoutMap(file) {
   return readFileSync(file, 'utf8').replace(/\n\/\/# sourceMappingURL=.*\n?$/, '\n');
 }
 
-/** The agent, and what keeps the streams of migrations for it. */
-const programs = ['virt-handler', 'virt-migration-relay', 'virt-controller'];
+/** The agent, and what keeps the streams of migrations for it; the controller, and what its exporter pods run. */
+const programs = ['virt-handler', 'virt-migration-relay', 'virt-controller', 'virt-exportserver'];
 
 /** With its parts beside it, and its name in the path of programs. */
 function placeProgram(root, program) {

@@ -3,6 +3,9 @@ import { createHash } from 'node:crypto';
 
 /** Debian's own files say all of it (`/usr/share/doc/<package>/copyright`); these are the licences of the libraries themselves. */
 const debianLicenses = {
+  libacl1: 'LGPL-2.1-or-later',
+  libselinux1: 'libselinux-1.0',
+  tar: 'GPL-3.0-or-later',
   'gcc-12-base': 'GPL-3.0-or-later WITH GCC-exception-3.1',
   libc6: 'LGPL-2.1-or-later',
   'libgcc-s1': 'GPL-3.0-or-later WITH GCC-exception-3.1',

@@ -16,6 +16,8 @@ const programs: readonly (readonly [file: RegExp, reason: string])[] = [
     'keeps streams of migrations for agents that come and go',
   ],
   [/^usr\/lib\/virt-handler\/bin\/virt-controller\.js$/, 'the controller, whose image is the same'],
+  [/^usr\/lib\/virt-handler\/bin\/virt-exportserver\.js$/, 'what exporter pods of the controller run'],
+  [/^usr\/bin\/tar$/, 'archives of exported file systems'],
   [/^usr\/bin\/ip$/, 'links of pods'],
   [/^usr\/sbin\/nft$/, 'address translation in pods'],
   [/^usr\/sbin\/haproxy$/, 'streams of live migrations'],

@@ -21,7 +21,6 @@ test('the arguments parse, and the certificate is where the program looks for it
   assert.equal(path.dirname(certFile), path.dirname(keyFile));
   assert.deepEqual(folders, [path.dirname(certFile), flags?.exportCaDir]);
   assert.equal(container.args[1], 'quay.io/kubevirt/virt-launcher:v1.9.0');
-  assert.equal(flags?.exporterImage, 'quay.io/kubevirt/virt-exportserver:v1.9.0');
 });
 
 test('two replicas, as an ordinary user without rights on the node; probes ask what is served', () => {
@@ -42,4 +41,14 @@ test('image and service for metrics are those of the agent', () => {
   const [{ images }] = read('controller/base/kustomization.yaml');
   assert.deepEqual(images, [{ ...agents[0], name: 'virt-controller' }]);
   assert.deepEqual(read('controller/base/metrics-service.yaml'), read('base/metrics-service.yaml'));
+});
+
+test('exporter pods run the image of the controller, which has their program', () => {
+  const [{ replacements }] = read('controller/base/kustomization.yaml');
+  const [{ source, targets }] = replacements;
+  assert.equal(source.fieldPath, 'spec.template.spec.containers.0.image');
+  const [, index] = /^spec\.template\.spec\.containers\.0\.args\.(\d+)$/.exec(targets[0].fieldPaths[0]) ?? [];
+  assert.deepEqual(container.args.slice(Number(index) - 1, Number(index) + 1), ['--exporter-image', container.image]);
+  const named = /^const programs = .*'virt-exportserver'/m.exec(readFileSync('image/root.mjs', 'utf8'));
+  assert.ok(named, 'image/root.mjs puts virt-exportserver into the image');
 });

@@ -39,7 +39,7 @@ suite('the program in the image', () => {
     assert.doesNotMatch(bundle, /require\(["'](?:node:)?child_process["']\)|import\(["'](?:node:)?child_process["']\)/);
     const programs = [...bundle.matchAll(/\{ program: ["']([\w-]+)["'],/g)].map(([, name]) => name);
     assert.deepEqual([...new Set(programs)].sort(), ['ip', 'nft']);
-    assert.match(readFileSync('image/root.mjs', 'utf8'), /bin\\\/ip\|sbin\\\/\(nft\|haproxy\)/);
+    assert.match(readFileSync('image/root.mjs', 'utf8'), /bin\\\/\(ip\|tar\)\|sbin\\\/\(nft\|haproxy\)/);
   });
 
   test('loads one native library, which the image has beside it', () => {
