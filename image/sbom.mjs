@@ -3,9 +3,6 @@ import { createHash } from 'node:crypto';
 
 /** Debian's own files say all of it (`/usr/share/doc/<package>/copyright`); these are the licences of the libraries themselves. */
 const debianLicenses = {
-  libacl1: 'LGPL-2.1-or-later',
-  libselinux1: 'libselinux-1.0',
-  tar: 'GPL-3.0-or-later',
   'gcc-12-base': 'GPL-3.0-or-later WITH GCC-exception-3.1',
   libc6: 'LGPL-2.1-or-later',
   'libgcc-s1': 'GPL-3.0-or-later WITH GCC-exception-3.1',
@@ -39,6 +36,9 @@ const debianLicenses = {
   libssl3: 'Apache-2.0',
   libsystemd0: 'LGPL-2.1-or-later',
   libzstd1: 'BSD-3-Clause OR GPL-2.0-only',
+  libacl1: 'LGPL-2.1-or-later',
+  libselinux1: 'libselinux-1.0',
+  tar: 'GPL-3.0-or-later',
 };
 
 const purlPart = (text) => text.split('/').map(encodeURIComponent).join('/');

@@ -149,7 +149,8 @@ test('the VM is started: its exporter goes before the guest has the disk, and is
 test('nothing is left of exports that are deleted', async (t) => {
   machine.api.kubectl('delete', 'vmexport', 'whole', 'packed', '--wait=false');
   await timed(t, 'gone', () => {
-    assert.deepEqual(machine.get('pods,services,vmexport', '-l', 'kubevirt.io=virt-exporter').items, []);
+    assert.deepEqual(machine.get('vmexport').items, []);
+    assert.deepEqual(machine.get('pods,services', '-l', 'kubevirt.io=virt-exporter').items, []);
     const secrets: { metadata: { name: string } }[] = machine.get('secrets').items;
     assert.deepEqual(
       secrets.filter(({ metadata }) => metadata.name.startsWith('export-token-')),
