@@ -21,6 +21,8 @@ const cpu = 'spec.domain.cpu';
 const machineDevices = 'spec.domain.devices (gpus, hostDevices, interfaces with sriov)';
 const anotherCpu = 'choose another model, host-model, or a node that has it';
 
+const imageLock = /Failed to get (?:shared )?"?(?:write|consistent read|resize)"? lock/;
+
 /**
  * What libvirt (9 to 11) and QEMU (7 to 10) say when a guest cannot be defined or started because of what its VMI asks for. Texts are all
  * there is: libvirt's numbers of errors are the same for most of them.
@@ -130,7 +132,13 @@ const causes: readonly Cause[] = [
       `${cpu}: more CPUs than a guest of this machine type can have${limit ? ` (${limit})` : ''}: ask for fewer sockets, cores or threads`,
   },
   {
-    pattern: /Failed to get (?:shared )?"?(?:write|consistent read|resize)"? lock/,
+    pattern: imageLock,
+    applies: (vmi) => volumesOfOneImage(vmi).length > 0,
+    words: (_match, vmi) =>
+      `volumes ${volumesOfOneImage(vmi).join(' and ')} of this VM are one image: remove all but one, or name another image or claim in the others`,
+  },
+  {
+    pattern: imageLock,
     words: (match, vmi) =>
       `${volumeIn(match.input, vmi)}: another guest or program uses the image: stop it, or mark the disk as shareable where the guests' file systems can share one`,
   },
@@ -230,4 +238,15 @@ function volumeIn(text: string, { spec }: VirtualMachineInstance): string {
   });
   const known = names.find((name) => spec.volumes?.some((volume) => volume.name === name));
   return known === undefined ? 'a volume' : `volume ${known}`;
+}
+
+/** Names of the volumes by which this VM has one writable image more than once; empty: there are none. */
+function volumesOfOneImage({ spec }: VirtualMachineInstance): readonly string[] {
+  const byImage = new Map<string, string[]>();
+  for (const { name, persistentVolumeClaim, dataVolume, hostDisk } of spec.volumes ?? []) {
+    const claim = persistentVolumeClaim?.claimName ?? dataVolume?.name;
+    const image = claim === undefined ? hostDisk && `file ${hostDisk.path}` : `claim ${claim}`;
+    if (image !== undefined) byImage.set(image, [...(byImage.get(image) ?? []), name]);
+  }
+  return [...byImage.values()].find(({ length }) => length > 1) ?? [];
 }

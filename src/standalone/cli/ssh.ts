@@ -38,8 +38,8 @@ export interface SshDeps {
   readonly bannerMs?: number;
 }
 
-/** A guest that has just been started may still be bringing its server up. */
-const freshMs = 60_000;
+/** A guest that has just been started may still be bringing its server up: a Debian guest under emulation takes more than a minute. */
+const freshMs = 120_000;
 const againMs = 500;
 const maxBannerBytes = 16 * 1024;
 
@@ -142,11 +142,15 @@ async function untilServerAnswers(
   { report, bannerMs = bannerSeconds * 1000 }: SshDeps,
   signal: AbortSignal,
 ): Promise<void> {
-  const endMs = runningSinceMs(vmi) + freshMs;
+  let endMs = runningSinceMs(vmi) + freshMs;
+  let wasStarting = false;
   for (let isSaid = false; ; isSaid = true) {
     const problem = await serverProblem(paths, wish, bannerMs, signal);
     signal.throwIfAborted();
     if (!problem) return;
+    // Only now the guest begins to boot.
+    if (wasStarting && problem.code === 'GUEST_PORT') endMs = Date.now() + freshMs;
+    wasStarting = problem.code === 'AGENT_REFUSED';
     if (Date.now() > endMs || !mayCome(problem)) throw withAdvice(problem, wish);
     if (!isSaid) report(waitingText(wish, vmi));
     await sleep(againMs, signal);
@@ -181,11 +185,19 @@ function consoleOf({ namespace, name }: VmName): string {
 /** What there is to do about it goes with each. */
 function withAdvice(problem: NodeError, wish: SshWish): NodeError {
   if (problem.code !== 'GUEST_PORT') return problem;
-  const isQuiet = problem instanceof QuietServer;
-  const advice = isQuiet
-    ? 'is the guest busy, does it stand still, or are too many logging in?'
-    : `is an SSH server installed in the guest, and does it listen on port ${wish.port}?`;
-  return new NodeError('GUEST_PORT', `${problem.message}: ${advice} See: ${consoleOf(wish)}`, { cause: problem });
+  return new NodeError('GUEST_PORT', `${problem.message}: ${serverAdvice(problem, wish)} See: ${consoleOf(wish)}`, {
+    cause: problem,
+  });
+}
+
+/** What there is to look at when no SSH server answers; it goes behind the words of the problem. */
+export function serverAdvice(problem: NodeError, { port }: Pick<SshWish, 'port'>): string {
+  if (problem instanceof QuietServer) return 'is the guest busy, does it stand still, or are too many logging in?';
+  // Nobody answers at the address itself, a server or none.
+  if (/EHOSTUNREACH|no answer in/.test(problem.message)) {
+    return 'does the guest still boot, or has it not taken its address (by DHCP on its first network card)?';
+  }
+  return `is an SSH server installed in the guest, and does it listen on port ${port}?`;
 }
 
 /** Something listens, and may be an SSH server that had no time. */

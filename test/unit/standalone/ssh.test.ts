@@ -7,10 +7,12 @@ import { describe, test } from 'node:test';
 import type { VirtualMachineInstance } from '../../../src/api/index.ts';
 import {
   ensureSshKey,
+  NodeError,
   nodePaths,
   parseCommand,
   readSshPublicKey,
   scpFilesOf,
+  serverAdvice,
   sshAdvice,
   sshKeyFile,
   sshOptions,
@@ -23,6 +25,14 @@ test('who waits for a VM that may never run is told where the reason is', () => 
   const text = (phase: string) => waitingText(vm, { status: { phase } } as VirtualMachineInstance);
   assert.equal(text('Running'), 'waiting for the SSH server of n/vm');
   assert.match(text('Pending'), /n\/vm, which is Pending: virt-node explain vm -n n says what it waits for$/);
+});
+
+test('of a guest that nobody finds at its address it is not asked whether it has a server', () => {
+  const advice = (said: string) =>
+    serverAdvice(new NodeError('GUEST_PORT', `port 22 of the guest (10.1.0.2) does not answer: ${said}`), { port: 22 });
+  assert.match(advice('connect EHOSTUNREACH 10.1.0.2:22'), /still boot, or has it not taken its address/);
+  assert.match(advice('no answer in 10 s'), /still boot, or has it not taken its address/);
+  assert.match(advice('connect ECONNREFUSED 10.1.0.2:22'), /is an SSH server installed .*port 22\?/);
 });
 
 describe('virt-node ssh and scp on the command line', () => {

@@ -194,6 +194,19 @@ test('a volume is the one of the path, not one that is called like a word beside
   assert.match(errorMessage(told(lock('/var/run/libvirt/empty-disks/hugepages.qcow2'), of)), /^volume hugepages: /);
 });
 
+test('one image twice in a VM is the VM’s own mistake, not that of another guest', () => {
+  const claim = (name: string, claimName: string) => ({ name, persistentVolumeClaim: { claimName } });
+  const file = (name: string, path: string) => ({ name, hostDisk: { path, type: 'Disk' } });
+  const words = (volumes: readonly { readonly name: string }[]) =>
+    errorMessage(
+      told('Failed to get "write" lock', launcherVmi({ spec: { domain: { devices: {} }, volumes: [...volumes] } })),
+    );
+  const seeds = { name: 'seed', dataVolume: { name: 'one' } };
+  assert.match(words([claim('a', 'one'), claim('b', 'two'), seeds]), /^volumes a and seed of this VM are one image: /);
+  assert.match(words([file('a', '/d/x'), file('b', '/d/x')]), /^volumes a and b of this VM are one image: /);
+  assert.match(words([claim('a', 'one'), file('b', 'one')]), /another guest or program uses the image/);
+});
+
 test('what is not known, or is no error of libvirt, stays as it is', () => {
   for (const error of [new LibvirtError('INTERNAL_ERROR', 'something else'), new Error('hugetlbfs'), undefined]) {
     assert.equal(inOurWords(error, vmi), error);
