@@ -2,14 +2,9 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { build } from 'esbuild';
+import { sourcesInBundles } from '../scripts/bundle.mjs';
 
-const agent = {
-  entryPoints: ['virt-handler', 'virt-migration-relay', 'virt-controller', 'virt-exportserver'].map(
-    (program) => `src/bin/${program}.ts`,
-  ),
-  platform: 'node',
-  external: ['koffi', 'classic-level'],
-};
+const programs = ['virt-handler', 'virt-migration-relay', 'virt-controller', 'virt-exportserver'];
 const page = {
   entryPoints: ['src/web/page/main.tsx'],
   platform: 'browser',
@@ -18,8 +13,8 @@ const page = {
 };
 const pageStyle = { entryPoints: ['src/web/page/style.css'], loader: { '.svg': 'dataurl' } };
 
-/** Files of packages of which something is left in the bundle. */
-async function usedFiles(options) {
+/** Files of which something is left in what the page is made of. */
+async function filesOfPage(options) {
   const settings = { bundle: true, write: false, format: 'esm', metafile: true, outdir: 'out', logLevel: 'error' };
   const { metafile } = await build({ target: 'es2023', ...settings, ...options });
   const inputs = Object.values(metafile.outputs).flatMap((output) => Object.entries(output.inputs));
@@ -57,7 +52,8 @@ function packageIn(folder) {
  * @returns {Promise<{ name: string, version: string, license: string, folder: string, words?: string }[]>}
  */
 export async function bundledPackages(koffiFolder) {
-  const files = (await Promise.all([agent, page, pageStyle].map(usedFiles))).flat();
+  const ofPrograms = sourcesInBundles(programs.map((program) => `src/bin/${program}.ts`));
+  const files = (await Promise.all([ofPrograms, ...[page, pageStyle].map(filesOfPage)])).flat();
   const folders = files.flatMap((file) => /.*node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(file)?.[0] ?? []);
   const packages = [...new Set([...folders, 'node_modules/koffi/'])].map(packageIn);
   const inTree = [...packages, ...vendored(files)].sort((a, b) => (a.folder < b.folder ? -1 : 1));

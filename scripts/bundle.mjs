@@ -155,18 +155,14 @@ async function buildProgram(source, outfile) {
 }
 
 /**
- * What is in the bundle of a source, as paths in the repository.
- * @param {string} source
+ * Files of which something is left in the bundles of sources, as paths in the repository.
+ * @param {readonly string[]} sources
  */
-export async function sourcesInBundle(source) {
-  const { metafile } = await build({
-    ...shipped,
-    entryPoints: [source],
-    outfile: 'none.mjs',
-    write: false,
-    metafile: true,
-  });
-  return Object.keys(metafile.inputs);
+export async function sourcesInBundles(sources) {
+  const options = { ...shipped, splitting: true, outdir: 'none', write: false, metafile: true };
+  const { metafile } = await build({ ...options, entryPoints: [...sources] });
+  const inputs = Object.values(metafile.outputs).flatMap((output) => Object.entries(output.inputs));
+  return inputs.filter(([, { bytesInOutput }]) => bytesInOutput > 0).map(([file]) => file);
 }
 
 /** Many files of tests in a run need the same program: the first one builds it. */

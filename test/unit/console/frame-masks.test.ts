@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { sourcesInBundle } from '../../../scripts/bundle.mjs';
+import { sourcesInBundles } from '../../../scripts/bundle.mjs';
 import { mask, unmask } from '../../../src/console/frame-masks.ts';
 
 const key = fc.uint8Array({ minLength: 4, maxLength: 4 });
@@ -39,7 +39,7 @@ describe('masks of frames', () => {
   });
 
   it('are those that the library uses in a bundle', async () => {
-    const sources = await sourcesInBundle('src/console/index.ts');
+    const sources = await sourcesInBundles(['src/console/index.ts']);
     assert.ok(sources.includes('node_modules/ws/lib/buffer-util.js'));
     assert.ok(sources.includes('src/console/frame-masks.ts'));
   });
