@@ -240,11 +240,13 @@ function volumeIn(text: string, { spec }: VirtualMachineInstance): string {
   return known === undefined ? 'a volume' : `volume ${known}`;
 }
 
-/** Names of the volumes by which this VM has one writable image more than once; empty: there are none. */
-function volumesOfOneImage({ spec }: VirtualMachineInstance): readonly string[] {
+/** Names of the volumes by which this VM has one image more than once; empty: there are none. */
+function volumesOfOneImage({ spec, status }: VirtualMachineInstance): readonly string[] {
   const byImage = new Map<string, string[]>();
   for (const { name, persistentVolumeClaim, dataVolume, hostDisk } of spec.volumes ?? []) {
-    const claim = persistentVolumeClaim?.claimName ?? dataVolume?.name;
+    // The agent writes claims with a file system as host disks, each with a path of its own; the status keeps their names.
+    const told = status?.volumeStatus?.find((each) => each.name === name)?.persistentVolumeClaimInfo?.claimName;
+    const claim = told ?? persistentVolumeClaim?.claimName ?? dataVolume?.name;
     const image = claim === undefined ? hostDisk && `file ${hostDisk.path}` : `claim ${claim}`;
     if (image !== undefined) byImage.set(image, [...(byImage.get(image) ?? []), name]);
   }

@@ -197,13 +197,18 @@ test('a volume is the one of the path, not one that is called like a word beside
 test('one image twice in a VM is the VM’s own mistake, not that of another guest', () => {
   const claim = (name: string, claimName: string) => ({ name, persistentVolumeClaim: { claimName } });
   const file = (name: string, path: string) => ({ name, hostDisk: { path, type: 'Disk' } });
-  const words = (volumes: readonly { readonly name: string }[]) =>
-    errorMessage(
-      told('Failed to get "write" lock', launcherVmi({ spec: { domain: { devices: {} }, volumes: [...volumes] } })),
-    );
+  const words = (volumes: readonly { readonly name: string }[], volumeStatus: readonly object[] = []) => {
+    const of = launcherVmi({ spec: { domain: { devices: {} }, volumes: [...volumes] } });
+    const withStatus = { ...of, status: { ...of.status, volumeStatus } } as VirtualMachineInstance;
+    return errorMessage(told('Failed to get "write" lock', withStatus));
+  };
   const seeds = { name: 'seed', dataVolume: { name: 'one' } };
   assert.match(words([claim('a', 'one'), claim('b', 'two'), seeds]), /^volumes a and seed of this VM are one image: /);
   assert.match(words([file('a', '/d/x'), file('b', '/d/x')]), /^volumes a and b of this VM are one image: /);
+  // As the agent gives claims to its launcher.
+  const asFiles = [file('a', '/vmi-disks/a/disk.img'), file('b', '/vmi-disks/b/disk.img')];
+  const claimOf = (name: string) => ({ name, target: '', persistentVolumeClaimInfo: { claimName: 'one' } });
+  assert.match(words(asFiles, ['a', 'b'].map(claimOf)), /^volumes a and b of this VM are one image: /);
   assert.match(words([claim('a', 'one'), file('b', 'one')]), /another guest or program uses the image/);
 });
 
