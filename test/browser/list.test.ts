@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { eventually } from '../fixtures/eventually.ts';
 import type { WatchedPage } from './fixtures/chromium.ts';
-import { brightPixels, PageNode, rowOf, untilBadge } from './fixtures/page-node.ts';
+import { brightPixels, looks, PageNode, rowOf, untilBadge } from './fixtures/page-node.ts';
 
 const needsRoot = process.getuid?.() === 0 ? false : 'pods need root';
 const name = 'shown';
@@ -10,6 +10,8 @@ const name = 'shown';
 describe('the page in a browser: the list, its actions and the reasons', { skip: needsRoot }, () => {
   let site: PageNode;
   let watched: WatchedPage;
+  /** What goes wrong is looked at in each size and colour. */
+  let inLooks: readonly WatchedPage[] = [];
 
   before(async () => {
     site = await PageNode.start();
@@ -180,14 +182,25 @@ describe('the page in a browser: the list, its actions and the reasons', { skip:
     await stranger.close();
   });
 
+  const pathOf = (hash: string) => new URL(`/#/${hash}`, watched.page.url()).href;
+  const looked = async (what: string, hash: string, words: string | RegExp) => {
+    for (const each of [watched, ...inLooks]) {
+      await each.page.goto(pathOf(hash));
+      await each.page.getByText(words).first().waitFor();
+      const widths = await each.page.evaluate<readonly number[]>('[document.documentElement.scrollWidth, innerWidth]');
+      assert.equal(widths[0], widths[1], `${what}: something is wider than the screen`);
+      await each.picture(what);
+    }
+  };
+
   test('an agent that hangs: what cannot be had is said where it would be', async () => {
+    inLooks = await Promise.all(Object.entries(looks).map(([look, options]) => site.open(`error-${look}`, options)));
     const agent = await site.node.pidOf('virt-handler');
     process.kill(agent, 'SIGSTOP');
     try {
-      await watched.page.goto(new URL(`/#/vm/default/${name}`, watched.page.url()).href);
+      await watched.page.goto(pathOf(`vm/default/${name}`));
       await watched.page.getByText('There is no picture of it now.').waitFor();
-      await watched.page.getByText(/^There are no figures now: .* does not answer within/).waitFor();
-      await watched.picture('b-agent-hangs');
+      await looked('agent-hangs', `vm/default/${name}`, /^There are no figures now: .* does not answer within/);
     } finally {
       process.kill(agent, 'SIGCONT');
     }
@@ -204,7 +217,9 @@ describe('the page in a browser: the list, its actions and the reasons', { skip:
     process.kill(api, 'SIGSTOP');
     await told().getByText('What you see may be old: the Kubernetes API takes requests and does not answer').waitFor();
     assert.equal(await mayStop(), 'true');
-    await watched.picture('c-api-hangs');
+    assert.equal(await watched.page.locator('header .link').textContent(), '', 'old words are called live');
+    await looked('api-hangs-vm', `vm/default/${name}`, 'What you see may be old');
+    await looked('api-hangs', '', 'What you see may be old');
     process.kill(api, 'SIGKILL');
     await told().waitFor({ state: 'hidden' });
     await eventually(async () => assert.equal(await mayStop(), 'false'));
@@ -212,19 +227,19 @@ describe('the page in a browser: the list, its actions and the reasons', { skip:
   });
 
   test('a node that is killed: what was known last is there, nothing can be pressed, and no image is said to be missing', async () => {
-    const toNew = () => watched.page.goto(new URL('/#/new', watched.page.url()).href);
     // Its part of the page is there before the node is not.
-    await toNew();
-    await watched.page.getByLabel('Image', { exact: true }).waitFor();
-    await list();
-    await row().waitFor();
+    for (const { page } of [watched, ...inLooks]) {
+      await page.goto(pathOf('new'));
+      await page.getByLabel('Image', { exact: true }).waitFor();
+      await page.goto(pathOf(''));
+      await rowOf(page, name).waitFor();
+    }
     await site.node.end('SIGKILL');
     await told().getByText('The server does not answer: reconnecting. What you see is what was known last.').waitFor();
     assert.equal(await mayStop(), 'true');
-    await watched.picture('d-node-killed');
-    await toNew();
-    await watched.page.getByText('The images of the node cannot be listed now: the server does not answer.').waitFor();
+    await looked('node-killed', '', 'The server does not answer: reconnecting.');
+    await looked('node-killed-vm', `vm/default/${name}`, 'The server does not answer: reconnecting.');
+    await looked('node-killed-new', 'new', 'The images of the node cannot be listed now: the server does not answer.');
     assert.ok(await watched.page.getByRole('button', { name: 'Create' }).isDisabled());
-    await watched.picture('e-node-killed-new');
   });
 });

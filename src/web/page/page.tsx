@@ -91,7 +91,7 @@ function Head({ state }: PageProps) {
         {state.hasNodes.value ? `${state.nodes.value.length} nodes` : node}
       </span>
       <span class="link" role="status">
-        {state.link.value.kind === 'live' && (state.isLookOnly.value ? 'live, to look only' : 'live')}
+        {state.isCurrent.value && (state.isLookOnly.value ? 'live, to look only' : 'live')}
       </span>
       <nav class="places" aria-label="Places">
         <a href="#/" aria-current={view === 'list' ? 'page' : undefined}>
