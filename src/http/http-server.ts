@@ -37,6 +37,11 @@ export interface HttpLimits
   > {
   /** Connections at once, streams included. Beyond it the oldest one whose client has not authenticated ends. */
   readonly maxConnections: number;
+  /**
+   * Of plain HTTP: a connection on which no request has come by then ends. Node.js finds clients that are late by a look every
+   * `connectionsCheckingInterval`, also while there is no client at all, which would wake an idle program.
+   */
+  readonly firstRequestMs?: number;
 }
 
 export interface HttpTlsOptions {
@@ -217,6 +222,8 @@ export class HttpServer implements Component {
     const server = this.#createForProtocol();
     server.on('connection', (socket: Socket) => this.#connections.add(socket));
     if (upgrade) server.on('upgrade', upgrade);
+    const { firstRequestMs } = this.#options.limits;
+    if (firstRequestMs !== undefined) endSilentClients(server, firstRequestMs, this.#deps.clock);
     // A connection that was kept alive is idle once its answer is out, and no request comes any more.
     server.on('request', (_request, response: ServerResponse) => {
       response.once('finish', () => {
@@ -228,7 +235,7 @@ export class HttpServer implements Component {
 
   #createForProtocol(): AnyServer {
     const { tls } = this.#options;
-    const { maxConnections: _max, ...limits } = this.#options.limits;
+    const { maxConnections: _max, firstRequestMs: _first, ...limits } = this.#options.limits;
     const { handle } = this.#deps;
     if (!tls) return createServer(limits, handle);
     const { context, ...options } = tls;
@@ -242,4 +249,14 @@ export class HttpServer implements Component {
       },
     );
   }
+}
+
+function endSilentClients(server: AnyServer, afterMs: number, clock: Clock): void {
+  const awaited = new WeakMap<Socket, () => void>();
+  server.on('connection', (socket: Socket) => {
+    const cancel = clock.schedule(afterMs, () => socket.destroy());
+    awaited.set(socket, cancel);
+    socket.once('close', cancel);
+  });
+  server.on('request', ({ socket }) => awaited.get(socket)?.());
 }

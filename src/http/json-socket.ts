@@ -27,8 +27,8 @@ export interface JsonSocketDeps {
 const retryMs = 10_000;
 const limits = {
   ...{ maxHeaderSize: 8 * 1024, headersTimeout: 5_000, requestTimeout: 5_000, keepAliveTimeout: 1_000 },
-  // Else Node.js looks twice a minute for clients that are late.
-  connectionsCheckingInterval: 1_000,
+  // Node.js looks twice a minute for clients that are late.
+  firstRequestMs: 5_000,
   maxConnections: 16,
 };
 

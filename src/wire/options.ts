@@ -4,14 +4,15 @@ import type { ChannelOptions } from '@grpc/grpc-js';
 export const messageLimitBytes = 4 * 1024 * 1024;
 
 /**
- * Options of a client on a Unix socket. Keepalive stays off: Go servers answer it with too_many_pings. The subchannel
- * pool is per client, so that no client inherits another's back-off; back-off itself is short because the other end
- * is on this machine.
+ * Options of a client on a Unix socket. Keepalive stays off: Go servers answer it with too_many_pings. Back-off is short because the
+ * other end is on this machine. No client gets the connection or the back-off of another one, whose socket may have had the same
+ * path: what is theirs alone tells them apart in the pool that all share. With `grpc.use_local_subchannel_pool` each client has a pool
+ * of its own, and each pool a timer of ten seconds: a hundred launchers would wake an idle agent ten times a second.
  */
 export function clientOptions(overrides: ChannelOptions = {}): ChannelOptions {
   return {
     'grpc.default_authority': 'localhost',
-    'grpc.use_local_subchannel_pool': 1,
+    'grpc-client': {},
     'grpc.initial_reconnect_backoff_ms': 100,
     'grpc.max_reconnect_backoff_ms': 1_000,
     'grpc.max_receive_message_length': messageLimitBytes,

@@ -21,6 +21,8 @@ export interface LoopDelayDeps {
 const busyEveryMs = 50;
 /** A look wakes an idle agent. Twenty a second were more than all else that it does. */
 const idleEveryMs = 5_000;
+/** From 50 ms to 5 s in four looks: each little thing that wakes the agent is followed by so many. */
+const slowDown = 4;
 const busyUtilization = 0.05;
 const lateMs = 5;
 
@@ -41,7 +43,7 @@ export function measureLoopDelay(deps: LoopDelayDeps = { clock: idleClock, utili
       const late = Math.max(0, clock.monotonicMs() - dueMs);
       histogram.record(Math.max(1, Math.round(late * 1000)));
       const isBusy = late > lateMs || utilization() > busyUtilization;
-      lookAfter(isBusy ? busyEveryMs : Math.min(2 * ms, idleEveryMs));
+      lookAfter(isBusy ? busyEveryMs : Math.min(slowDown * ms, idleEveryMs));
     });
   };
   lookAfter(busyEveryMs);
