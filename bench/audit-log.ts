@@ -1,12 +1,12 @@
 import { existsSync, readFileSync, statSync } from 'node:fs';
 
-/** `verb resource` → how often it was asked for. */
+/** `verb resource`, or `verb resource/subresource` → how often it was asked for. */
 export type RequestCounts = Readonly<Record<string, number>>;
 
 interface AuditLine {
   readonly verb: string;
   readonly user?: { readonly username?: string };
-  readonly objectRef?: { readonly resource?: string };
+  readonly objectRef?: { readonly resource?: string; readonly subresource?: string };
   readonly responseStatus?: { readonly code?: number };
 }
 
@@ -25,7 +25,9 @@ export class AuditLog {
     for (const { verb, user, objectRef, responseStatus } of this.#lines()) {
       if (verb === 'watch') continue;
       const isRefused = (responseStatus?.code ?? 200) >= 400;
-      const name = `${verb} ${objectRef?.resource ?? '?'}${isRefused ? ` (${responseStatus?.code})` : ''}`;
+      const { resource = '?', subresource } = objectRef ?? {};
+      const path = subresource === undefined ? resource : `${resource}/${subresource}`;
+      const name = `${verb} ${path}${isRefused ? ` (${responseStatus?.code})` : ''}`;
       const account = user?.username?.split(':').at(-1) ?? '';
       const own = counts.get(account) ?? {};
       counts.set(account, { ...own, [name]: (own[name] ?? 0) + 1 });

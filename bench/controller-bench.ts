@@ -19,6 +19,7 @@ import { waitFor } from './waiting.ts';
  * real one and each program has one of its own; kubelet, scheduler and agent are played by this process.
  */
 export interface ControllerBenchOptions {
+  readonly scenes: readonly ControllerScene[];
   readonly programs: readonly ControllerCommand[];
   readonly runs: number;
   /** Made at once. */
@@ -32,6 +33,10 @@ export interface ControllerBenchOptions {
   readonly say: (text: string) => void;
 }
 
+/** After the start, in this order. All but the first are among as many VMs as there shall be. */
+export const controllerScenes = ['burst', 'idle', 'restart', 'fail-over'] as const;
+export type ControllerScene = (typeof controllerScenes)[number];
+
 export interface ControllerReport {
   readonly programs: readonly { readonly name: string; readonly figures: readonly Figure[] }[];
 }
@@ -42,6 +47,10 @@ const parallel = 16;
 /** What is left of starts: events, the last status. */
 const settleMs = 5_000;
 const stallMs = 60_000;
+/** Until a program has looked at VMs that nobody has ever looked at, which it writes to at its own rate. */
+const firstLookMs = 900_000;
+const lookMs = 5_000;
+const sayEachMs = 5_000;
 
 interface Stage {
   readonly options: ControllerBenchOptions;
@@ -127,12 +136,14 @@ async function life(stage: Stage): Promise<void> {
   figures.add('start → first pod', 'ms', monotonicMs() - startMs);
   await sleep(settleMs);
   figures.add('RSS, one VM', 'MB', first.residentMb());
-  await burst(stage, first);
-  await fill(stage);
+  const isWanted = (scene: ControllerScene) => options.scenes.includes(scene);
+  if (isWanted('burst')) await burst(stage, first);
+  if (!controllerScenes.some((scene) => scene !== 'burst' && isWanted(scene))) return;
+  await fill(stage, first);
   figures.add(`RSS with ${options.idleVms} VMs`, 'MB', first.residentMb());
-  await idle(stage, first);
-  await restart(stage, first);
-  await failOver(stage, first);
+  if (isWanted('idle')) await idle(stage, first);
+  if (isWanted('restart')) await restart(stage, first);
+  if (isWanted('fail-over')) await failOver(stage, first);
 }
 
 async function burst(stage: Stage, leader: ControllerUnderTest): Promise<void> {
@@ -141,7 +152,7 @@ async function burst(stage: Stage, leader: ControllerUnderTest): Promise<void> {
   const title = `${vms} VMs at once`;
   takeRequests(api);
   const cpuBefore = leader.activity().cpuMs;
-  const created = await createVms(api, 'vm', vms);
+  const created = await createVms(stage, 'vm', vms);
   const names = [...created.keys()];
   await running(stage, names);
   const msOf = (seen: ReadonlyMap<string, number>) =>
@@ -156,11 +167,16 @@ async function burst(stage: Stage, leader: ControllerUnderTest): Promise<void> {
   addRequests(title, counts, vms, figures);
 }
 
-/** As many as there shall be; they run. */
-async function fill(stage: Stage): Promise<void> {
-  const more = stage.options.idleVms - stage.options.vms;
-  if (more > 0) await running(stage, [...(await createVms(stage.api, 'more', more)).keys()]);
+/** As many as there shall be; they run. By then its code is compiled: what a start costs from there on. */
+async function fill({ api, node, figures, options }: Stage, leader: ControllerUnderTest): Promise<void> {
+  const more = options.idleVms - node.runningSeenMs.size;
+  if (more <= 0) return;
+  takeRequests(api);
+  const cpuBefore = leader.activity().cpuMs;
+  await running({ node, options }, [...(await createVms({ api, options }, 'more', more)).keys()]);
   await sleep(settleMs);
+  figures.add(`${more} more: CPU per VM`, 'ms', (leader.activity().cpuMs - cpuBefore) / more);
+  addRequests(`${more} more`, takeRequests(api), more, figures);
 }
 
 async function idle({ api, figures, options }: Stage, leader: ControllerUnderTest): Promise<void> {
@@ -220,23 +236,39 @@ async function failOver(stage: Stage, first: ControllerUnderTest): Promise<void>
   await stopped;
 }
 
-/** Memory of a program that comes into a large cluster: most of what is there does not concern it. */
+/**
+ * Memory of a program in a large cluster: most of what is there does not concern it. It starts twice: the first time it has never seen these VMs, and
+ * writes to each of them.
+ */
 async function foreignScene(stage: Stage): Promise<void> {
   const { api, figures, options } = stage;
   const { foreign, idleVms, say } = options;
-  say(`making ${idleVms} VMs and ${foreign} pods`);
-  await createVms(api, 'idle', idleVms, 'Halted');
+  await createVms(stage, 'idle', idleVms, 'Halted');
   const pods = Array.from({ length: foreign }, (_, index) => foreignPod(index));
-  await forEach(pods, parallel, (pod) => api.admin.create(resources.pods, pod));
+  await forEachShown('pods', pods, options, (pod) => api.admin.create(resources.pods, pod));
   const only = stage.replica(1);
+  const title = `${idleVms} VMs that do not run, ${foreign} pods`;
+  const firstMs = monotonicMs();
+  await only.start();
+  await waitFor('a look at each VM', firstLookMs, () => haveAllBeenSeen(api, idleVms, say));
+  figures.add(`${title}: start → each VM has a state`, 'ms', monotonicMs() - firstMs);
+  await only.stop('SIGTERM');
   const startMs = monotonicMs();
   await only.start();
   await createVm(api, 'warm');
-  const title = `${idleVms} VMs that do not run, ${foreign} pods`;
   figures.add(`${title}: start → first pod`, 'ms', (await podOf(stage, 'warm')) - startMs);
   await sleep(options.idleSeconds * 1000);
   figures.add(`${title}: RSS`, 'MB', only.residentMb());
   figures.add(`${title}: RSS, the most`, 'MB', only.peakMb());
+}
+
+/** Asked seldom: the list is large. */
+async function haveAllBeenSeen({ admin }: ApiUnderLoad, count: number, say: (text: string) => void) {
+  await sleep(lookMs);
+  const { items } = await admin.list<VirtualMachine>(resources.virtualMachines, { namespace });
+  const seen = items.filter(({ status }) => status?.printableStatus !== undefined).length;
+  say(`${seen} of ${count} VMs have a state`);
+  return seen >= count || undefined;
 }
 
 /** As large as pods are: some 3 KB. */
@@ -286,15 +318,33 @@ async function createVm(
 
 /** When each was asked for; monotonic. */
 async function createVms(
-  api: ApiUnderLoad,
+  { api, options }: Pick<Stage, 'api' | 'options'>,
   prefix: string,
   count: number,
   strategy: 'Always' | 'Halted' = 'Always',
 ): Promise<Map<string, number>> {
   const created = new Map<string, number>();
   const names = Array.from({ length: count }, (_, index) => `${prefix}-${index}`);
-  await forEach(names, parallel, async (name) => created.set(name, await createVm(api, name, strategy)));
+  await forEachShown('VMs', names, options, async (name) => created.set(name, await createVm(api, name, strategy)));
   return created;
+}
+
+/** What takes long says how far it has come. */
+async function forEachShown<T>(
+  what: string,
+  items: readonly T[],
+  { say }: Pick<ControllerBenchOptions, 'say'>,
+  work: (item: T) => Promise<unknown>,
+): Promise<void> {
+  const sinceMs = monotonicMs();
+  let [made, saidMs] = [0, sinceMs];
+  await forEach(items, parallel, async (item) => {
+    await work(item);
+    made++;
+    if (monotonicMs() - saidMs < sayEachMs) return;
+    saidMs = monotonicMs();
+    say(`${made} of ${items.length} ${what}, ${Math.round((made * 1000) / (saidMs - sinceMs))} a second`);
+  });
 }
 
 /** When it was seen; monotonic. */
@@ -303,11 +353,15 @@ function podOf({ node }: Stage, name: string): Promise<number> {
 }
 
 /** Gives up when no more run for a minute. */
-async function running({ node }: Stage, names: readonly string[]): Promise<void> {
+async function running({ node, options }: Pick<Stage, 'node' | 'options'>, names: readonly string[]): Promise<void> {
   const missing = () => names.filter((name) => !node.runningSeenMs.has(name)).length;
-  let [last, sinceMs] = [missing(), monotonicMs()];
+  let [last, sinceMs, saidMs] = [missing(), monotonicMs(), monotonicMs()];
   while (missing() > 0) {
     if (missing() !== last) [last, sinceMs] = [missing(), monotonicMs()];
+    if (monotonicMs() - saidMs > sayEachMs) {
+      saidMs = monotonicMs();
+      options.say(`${last} of ${names.length} VMs do not run yet`);
+    }
     if (monotonicMs() - sinceMs > stallMs) throw new Error(`${missing()} of ${names.length} VMs do not run`);
     await sleep(50);
   }

@@ -9,7 +9,7 @@ import type { ApiKind } from './api-under-load.ts';
 import { bootBench } from './boot-bench.ts';
 import { burstBench } from './burst-bench.ts';
 import { consoleBench } from './console-bench.ts';
-import { controllerBench } from './controller-bench.ts';
+import { controllerBench, controllerScenes } from './controller-bench.ts';
 import { comparison, type Figure, table, withSpread } from './figures.ts';
 import { idleBench } from './idle-bench.ts';
 import { launcherBench } from './launcher-bench.ts';
@@ -138,12 +138,17 @@ function stage(name: string): StageOptions {
   return { api: apiKind(), program: ownProgram, logFile };
 }
 
+/** All, without `--only`. */
+function wantedScenes<T extends string>(scenes: readonly T[]): T[] {
+  const unknown = values.only?.filter((name) => !scenes.some((scene) => scene === name)) ?? [];
+  if (unknown.length > 0) throw new Error(`--only ${unknown.join(', ')}: ${scenes.join(', ')}`);
+  return scenes.filter((scene) => values.only?.includes(scene) ?? true);
+}
+
 async function agents(): Promise<unknown> {
-  const unknown = values.only?.filter((name) => !agentScenes.some((scene) => scene === name)) ?? [];
-  if (unknown.length > 0) throw new Error(`--only ${unknown.join(', ')}: ${agentScenes.join(', ')}`);
   const report = await agentBench({
     programs: programs(),
-    scenes: agentScenes.filter((scene) => values.only?.includes(scene) ?? true),
+    scenes: wantedScenes(agentScenes),
     ...{ runs: wholeNumber('runs', 1), vms: wholeNumber('vms', 1), seed: wholeNumber('seed', 0) },
     idleSeconds: idleSeconds(30),
     ...{ api: apiKind(), asServiceAccount: values['service-account'], logsDir: values.logs, say },
@@ -160,6 +165,7 @@ async function controllers(): Promise<unknown> {
   const { logs: logsDir } = values;
   const [vms, idleVms] = [wholeNumber('vms', 1), wholeNumber('idle-vms', 1)];
   const report = await controllerBench({
+    scenes: wantedScenes(controllerScenes),
     ...{ programs: programs(ownController), runs: wholeNumber('runs', 1), vms, idleVms: Math.max(vms, idleVms) },
     ...{ idleSeconds: idleSeconds(30), foreign: wholeNumber('foreign', 0), logsDir, say },
   });
