@@ -26,7 +26,7 @@ import { controllerBackoff, recordEventOn, stepDeadlineMs } from '../reconciling
 import { storeStatus } from '../snapshot-source/index.ts';
 import { type BackupDecision, decideBackup } from './decide.ts';
 import { executors, refusedByLauncher } from './execute.ts';
-import { type BackupObservation, type ObserveDeps, observeBackup } from './observe.ts';
+import { type BackupObservation, guestBackupOf, type ObserveDeps, observeBackup } from './observe.ts';
 import { backupStatusOf, eventsOf, type Said } from './status.ts';
 
 export interface BackupControllerOptions {
@@ -83,7 +83,10 @@ export class BackupController implements Component {
       backups.onChange((key) => this.reconciler.wake(key)),
       trackers.onChange(byTracker),
       vms.onChange(byVm),
-      vmis.onChange(byVm),
+      vmis.onChange((vmi) => {
+        byVm(vmi);
+        this.#wakeMarked(vmi);
+      }),
       onStorageChange((claim) => this.#wakeByClaim(claim)),
     );
     for (const key of backups.keys()) this.reconciler.wake(key);
@@ -92,6 +95,14 @@ export class BackupController implements Component {
   async stop(): Promise<void> {
     for (const end of this.#subscriptions.splice(0)) end();
     await this.reconciler.stop();
+  }
+
+  /** The backup that a guest is marked for, also where no tracker leads to it any more. */
+  #wakeMarked(key: Key): void {
+    const { backups, vmis } = this.#deps;
+    const vmi = vmis.get(key);
+    const backup = vmi && `${vmi.metadata.namespace}/${guestBackupOf(vmi)?.name}`;
+    if (backup !== undefined && backups.get(backup)) this.reconciler.wake(backup);
   }
 
   #wakeByClaim(claim: Key | undefined): void {

@@ -35,7 +35,7 @@ export interface PresentBackup extends Observed {
   readonly backup: VirtualMachineBackup;
   readonly isByTracker: boolean;
   readonly tracker: VirtualMachineBackupTracker | undefined;
-  /** Empty: the tracker that knows it is missing. */
+  /** Empty: the tracker that knows it is missing, and nothing has begun. */
   readonly vmName: string;
   readonly vm: VirtualMachine | undefined;
   readonly vmi: VirtualMachineInstance | undefined;
@@ -58,7 +58,7 @@ export interface ObserveDeps {
   readonly backups: ReadYourWrites<VirtualMachineBackup>;
   readonly trackers: Pick<ReadYourWrites<VirtualMachineBackupTracker>, 'get'>;
   readonly vms: { get(key: Key): VirtualMachine | undefined };
-  readonly vmis: { get(key: Key): VirtualMachineInstance | undefined };
+  readonly vmis: { get(key: Key): VirtualMachineInstance | undefined; list(): readonly VirtualMachineInstance[] };
   readonly claims: { get(key: Key): PersistentVolumeClaim | undefined };
   readonly clock: Clock;
 }
@@ -70,9 +70,11 @@ export function observeBackup(key: Key, deps: ObserveDeps): BackupObservation {
   const { metadata, spec } = backup;
   const at = (name = '') => `${metadata.namespace}/${name}`;
   const isByTracker = spec.source?.kind === resources.virtualMachineBackupTrackers.kind;
-  const tracker = isByTracker ? deps.trackers.get(at(spec.source.name)) : undefined;
-  const vmName = (isByTracker ? tracker?.spec?.source?.name : spec.source?.name) ?? '';
-  const vmi = deps.vmis.get(at(vmName));
+  const named = isByTracker ? deps.trackers.get(at(spec.source.name)) : undefined;
+  const left = isByTracker ? guestLeftBehind(backup, deps.vmis, at(named?.spec?.source?.name)) : undefined;
+  const tracker = left ? undefined : named;
+  const vmName = left?.metadata.name ?? (isByTracker ? tracker?.spec?.source?.name : spec.source?.name) ?? '';
+  const vmi = left ?? deps.vmis.get(at(vmName));
   const marked = vmi && guestBackupOf(vmi);
   const isOwn = marked !== undefined && isMarkedFor(marked, backup);
   const volumeName = targetVolumeName(metadata.name);
@@ -85,6 +87,26 @@ export function observeBackup(key: Key, deps: ObserveDeps): BackupObservation {
     claim: deps.claims.get(at(spec.pvcName)),
     attachment: vmi ? attachmentOf(vmi, volumeName) : 'none',
   };
+}
+
+/**
+ * The guest that a backup by a tracker has begun with, where its tracker is gone since, or is of another VM: it has to be let go all the same. Looked for
+ * in all of them only while there may be one.
+ */
+function guestLeftBehind(
+  backup: VirtualMachineBackup,
+  vmis: ObserveDeps['vmis'],
+  ofTracker: Key,
+): VirtualMachineInstance | undefined {
+  const { metadata } = backup;
+  const volumeName = targetVolumeName(metadata.name);
+  const isTouched = (vmi: VirtualMachineInstance) => {
+    const marked = guestBackupOf(vmi);
+    return (marked !== undefined && isMarkedFor(marked, backup)) || isUtilityVolume(vmi, volumeName);
+  };
+  const known = vmis.get(ofTracker);
+  if (!metadata.finalizers?.length || (known && isTouched(known))) return undefined;
+  return vmis.list().find((vmi) => vmi.metadata.namespace === metadata.namespace && isTouched(vmi));
 }
 
 /** Nobody else will take such a mark off. */

@@ -257,6 +257,22 @@ describe('backups; kubelet, agent and launcher are played', () => {
     assert.equal(tracker?.status?.latestCheckpoint?.name, 'fourth-c', 'a failure leaves it as it was');
   });
 
+  test('a tracker that is deleted meanwhile: the backup ends as it would have, and neither claim nor guest is kept', async () => {
+    await createTracker('gone', 'box');
+    await create('orphan', { source: ofTracker('gone') });
+    await plug('orphan');
+    await ordered('Start', 'orphan');
+    await tellBackup('box', begun('orphan-c'));
+    await cluster.client.delete(trackers, { namespace, name: 'gone' });
+    await cluster.untilGone(trackers, 'gone');
+    await createTracker('gone', 'another');
+    await finish('orphan', 'box', { completed: true });
+    await untilSays('orphan', 'Complete', /^True Completed: /);
+    await cluster.untilVmi('box', 'free', isFree);
+    const tracker = await cluster.find<VirtualMachineBackupTracker>(trackers, 'gone');
+    assert.equal(tracker?.status?.latestCheckpoint, undefined, 'of another VM: it knows no such checkpoint');
+  });
+
   test('what its launcher refuses has failed with its words; the claim is free, and so is the guest', async () => {
     answer = () => says(400, 'remove it, or give the backup another name');
     await create('refused', {});

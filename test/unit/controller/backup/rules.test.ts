@@ -115,6 +115,21 @@ const two = backupOf({}, {}, { name: 'two' });
 const rows: readonly (readonly [rule: string, what: string, world: World, steps: string])[] = [
   [
     'over-left',
+    'plugged and marked, by a tracker that is gone',
+    {
+      backup: byTracker({ conditions: [{ type: 'Failed', status: 'True' }] }),
+      vmi: guest({ marked: mark, attachment: 'there' }),
+    },
+    'detachClaim unmarkGuest',
+  ],
+  [
+    'under-way',
+    'by a tracker that is gone',
+    { backup: byTracker({ type: 'Full' }), vmi: guest({ marked: begun, attachment: 'there' }) },
+    '',
+  ],
+  [
+    'over-left',
     'plugged and marked',
     { backup: over('Failed'), vmi: guest({ marked: mark, attachment: 'there' }) },
     'detachClaim unmarkGuest',
