@@ -26,6 +26,8 @@ export interface ControllerBenchOptions {
   readonly vms: number;
   /** There while nothing happens; those of the burst count. */
   readonly idleVms: number;
+  /** Above 0 only bursts are measured: programs take so many turns on one API server, each time as a new process. */
+  readonly turns: number;
   readonly idleSeconds: number;
   /** Pods that nobody here is concerned with; above 0 only memory is measured, with `idleVms` VMs that do not run. */
   readonly foreign: number;
@@ -58,25 +60,41 @@ interface Stage {
   readonly api: ApiUnderLoad;
   readonly node: PlayedNode;
   readonly figures: FigureList;
-  /** A replica of the program, by its number. */
-  readonly replica: (number: number) => ControllerUnderTest;
+  /** A replica of the program, or of another one, by its number. */
+  readonly replica: (number: number, program?: ControllerCommand) => ControllerUnderTest;
 }
 
 /** All programs in turn, run by run. */
 export async function controllerBench(options: ControllerBenchOptions): Promise<ControllerReport> {
   const lists = options.programs.map((program) => ({ program, figures: new FigureList() }));
+  const [first] = lists;
+  if (first && options.turns > 0) {
+    const isOther = lists.some(({ program }) => program.name !== 'ours');
+    await onStage(options, { program: first.program, isOther }, first.figures, (stage) => takeTurns(stage, lists));
+    return reportOf(lists);
+  }
   for (let run = 1; run <= options.runs; run++) {
     for (const { program, figures } of lists) {
-      await onStage(options, program, figures, options.foreign > 0 ? foreignScene : life);
+      const of = { program, isOther: program.name !== 'ours' };
+      await onStage(options, of, figures, options.foreign > 0 ? foreignScene : life);
       options.say(`${program.name}, run ${run}`);
     }
   }
+  return reportOf(lists);
+}
+
+interface Measured {
+  readonly program: ControllerCommand;
+  readonly figures: FigureList;
+}
+
+function reportOf(lists: readonly Measured[]): ControllerReport {
   return { programs: lists.map(({ program, figures }) => ({ name: program.name, figures: figures.figures })) };
 }
 
 async function onStage(
   options: ControllerBenchOptions,
-  program: ControllerCommand,
+  { program, isOther }: { readonly program: ControllerCommand; readonly isOther: boolean },
   figures: FigureList,
   act: (stage: Stage) => Promise<void>,
 ): Promise<void> {
@@ -87,11 +105,10 @@ async function onStage(
   try {
     const kubeconfig = api.controllerKubeconfig();
     await installKubevirt(api);
-    if (program.name !== 'ours') await installForOtherControllers(api);
+    if (isOther) await installForOtherControllers(api);
     await node.start();
-    const replica = (number: number) => {
-      const found =
-        replicas.get(number) ?? new ControllerUnderTest(program, { dir, kubeconfig, admin: api.admin }, number);
+    const replica = (number: number, of = program) => {
+      const found = replicas.get(number) ?? new ControllerUnderTest(of, { dir, kubeconfig, admin: api.admin }, number);
       replicas.set(number, found);
       return found;
     };
@@ -137,7 +154,7 @@ async function life(stage: Stage): Promise<void> {
   await sleep(settleMs);
   figures.add('RSS, one VM', 'MB', first.residentMb());
   const isWanted = (scene: ControllerScene) => options.scenes.includes(scene);
-  if (isWanted('burst')) await burst(stage, first);
+  if (isWanted('burst')) await burst(stage, first, 'vm');
   if (!controllerScenes.some((scene) => scene !== 'burst' && isWanted(scene))) return;
   await fill(stage, first);
   figures.add(`RSS with ${options.idleVms} VMs`, 'MB', first.residentMb());
@@ -146,13 +163,32 @@ async function life(stage: Stage): Promise<void> {
   if (isWanted('fail-over')) await failOver(stage, first);
 }
 
-async function burst(stage: Stage, leader: ControllerUnderTest): Promise<void> {
+/** What machine and API server do to one program they do to the others, too. */
+async function takeTurns(stage: Stage, lists: readonly Measured[]): Promise<void> {
+  const { api, options } = stage;
+  for (let turn = 1; turn <= options.turns; turn++) {
+    for (const [at, { program, figures }] of lists.entries()) {
+      const leader = stage.replica(at + 1, program);
+      await leader.start();
+      await leader.leads();
+      const name = `turn${turn}-${at}`;
+      await createVm(api, name);
+      await podOf(stage, name);
+      await sleep(settleMs);
+      await burst({ ...stage, program, figures }, leader, name);
+      await leader.stop('SIGTERM');
+      options.say(`${program.name}, turn ${turn}`);
+    }
+  }
+}
+
+async function burst(stage: Stage, leader: ControllerUnderTest, prefix: string): Promise<void> {
   const { api, figures, options, node } = stage;
   const { vms } = options;
   const title = `${vms} VMs at once`;
   takeRequests(api);
-  const cpuBefore = leader.activity().cpuMs;
-  const created = await createVms(stage, 'vm', vms);
+  const before = leader.activity();
+  const created = await createVms(stage, prefix, vms);
   const names = [...created.keys()];
   await running(stage, names);
   const msOf = (seen: ReadonlyMap<string, number>) =>
@@ -161,7 +197,10 @@ async function burst(stage: Stage, leader: ControllerUnderTest): Promise<void> {
   figures.add(`${title}: created → pod, p95`, 'ms', percentile(msOf(node.podSeenMs), 95));
   figures.add(`${title}: created → Running, p95`, 'ms', percentile(msOf(node.runningSeenMs), 95));
   await sleep(settleMs);
-  figures.add(`${title}: CPU per VM`, 'ms', (leader.activity().cpuMs - cpuBefore) / vms);
+  const after = leader.activity();
+  figures.add(`${title}: CPU per VM`, 'ms', (after.cpuMs - before.cpuMs) / vms);
+  figures.add(`${title}: of that its first thread`, 'ms', (after.firstThreadMs - before.firstThreadMs) / vms);
+  figures.add(`${title}: RSS`, 'MB', leader.residentMb());
   const counts = takeRequests(api);
   options.say(`${stage.program.name}: ${JSON.stringify(counts)}`);
   addRequests(title, counts, vms, figures);

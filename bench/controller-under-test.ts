@@ -4,7 +4,7 @@ import path from 'node:path';
 import type { KubeObject } from '../src/api/index.ts';
 import { issue, makeAuthority } from '../src/certificates/index.ts';
 import type { KubeClient } from '../src/kube/index.ts';
-import { activity, residentMb } from './process-figures.ts';
+import { type Activity, activity, residentMb } from './process-figures.ts';
 import { endBy, waitFor } from './waiting.ts';
 
 /** A program with virt-controller's flags, whoever made it. */
@@ -101,7 +101,7 @@ export class ControllerUnderTest {
   }
 
   /** CPU time and wake-ups of all its threads that live. */
-  activity(): ReturnType<typeof activity> {
+  activity(): Activity {
     return activity(this.pid);
   }
 

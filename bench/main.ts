@@ -75,6 +75,7 @@ const { values, positionals } = parseArgs({
     'scrape-vms': { type: 'string', default: '400' },
     hung: { type: 'string', default: '40' },
     'idle-seconds': { type: 'string' },
+    turns: { type: 'string', default: '0' },
     'idle-vms': { type: 'string', default: '1000' },
     megabytes: { type: 'string', default: '1000' },
     kills: { type: 'string', default: '0' },
@@ -165,7 +166,7 @@ async function controllers(): Promise<unknown> {
   const { logs: logsDir } = values;
   const [vms, idleVms] = [wholeNumber('vms', 1), wholeNumber('idle-vms', 1)];
   const report = await controllerBench({
-    scenes: wantedScenes(controllerScenes),
+    ...{ scenes: wantedScenes(controllerScenes), turns: wholeNumber('turns', 0) },
     ...{ programs: programs(ownController), runs: wholeNumber('runs', 1), vms, idleVms: Math.max(vms, idleVms) },
     ...{ idleSeconds: idleSeconds(30), foreign: wholeNumber('foreign', 0), logsDir, say },
   });

@@ -2,20 +2,31 @@ import { readdirSync, readFileSync } from 'node:fs';
 
 /** CPU time of all living threads of a process, in milliseconds. */
 export function cpuMs(pid: number): number {
-  const threads = readdirSync(`/proc/${pid}/task`);
-  const nanoseconds = threads.map((thread) => {
-    return Number(readFileSync(`/proc/${pid}/task/${thread}/schedstat`, 'latin1').split(' ')[0]);
-  });
-  return nanoseconds.reduce((sum, each) => sum + each, 0) / 1e6;
+  return readdirSync(`/proc/${pid}/task`).reduce((sum, thread) => sum + threadMs(pid, thread), 0);
+}
+
+function threadMs(pid: number, thread: string): number {
+  return Number(readFileSync(`/proc/${pid}/task/${thread}/schedstat`, 'latin1').split(' ')[0]) / 1e6;
+}
+
+export interface Activity {
+  readonly cpuMs: number;
+  /** Of a program of Node.js: what is not garbage collection or compiling beside it. */
+  readonly firstThreadMs: number;
+  readonly wakeUps: number;
 }
 
 /** CPU time and wake-ups of all living threads of a process, exactly: for spans in which it does hardly anything. */
-export function activity(pid: number): { readonly cpuMs: number; readonly wakeUps: number } {
+export function activity(pid: number): Activity {
   const wakeUps = readdirSync(`/proc/${pid}/task`).map((thread) => {
     const status = readFileSync(`/proc/${pid}/task/${thread}/status`, 'latin1');
     return Number(/^voluntary_ctxt_switches:\s+(\d+)/m.exec(status)?.[1]);
   });
-  return { cpuMs: cpuMs(pid), wakeUps: wakeUps.reduce((sum, each) => sum + each, 0) };
+  return {
+    cpuMs: cpuMs(pid),
+    firstThreadMs: threadMs(pid, `${pid}`),
+    wakeUps: wakeUps.reduce((sum, each) => sum + each, 0),
+  };
 }
 
 /** What a process has in memory now (`VmRSS`), or the most that it ever had (`VmHWM`). */
