@@ -32,6 +32,7 @@ import { addObjectMetrics, ControllerMeters, type QueueName } from './metrics/in
 import { MigrationController, type MigrationRetries, migrationRules } from './migration/index.ts';
 import { NodeController, nodeRules } from './node/index.ts';
 import { PoolController, poolRules } from './pool/index.ts';
+import { NamespaceQuotas } from './quota/index.ts';
 import { randomText } from './random-text.ts';
 import { ownWriteEchoMs } from './reconciling.ts';
 import { ReplicaSetController, replicaSetRules } from './replica-set/index.ts';
@@ -147,7 +148,8 @@ export class Controller implements Component {
     const vmis = new ReadYourWrites(cachedObjects(this.#informers.vmis, keyOf), overlay);
     const ownPods = new ReadYourWrites(cachedObjects(pods, keyOf), overlay);
     const config = () => this.#settings.current;
-    const shared = { client, log, clock, random, events, vms, vmis, pods, ownPods, config };
+    const quotas = new NamespaceQuotas({ client, clock });
+    const shared = { client, log, clock, random, events, vms, vmis, pods, ownPods, quotas, config };
     const tscFrequency = () => config().minimumTscFrequency ?? lowestFrequency(nodes.list(), vmis.list(), undefined);
     const dataVolumes = new DataVolumes({ client, clock, log, random });
     this.#vmis = new VmiController(
@@ -159,13 +161,13 @@ export class Controller implements Component {
     const ofSnapshots = { ...shared, ...ofClaims, dataVolumes, overlay, randomText, meters: this.#deps.meters };
     this.#snapshots = new SnapshotControllers(options, ofSnapshots);
     const { volumeStatuses } = this.#snapshots;
+    const { launchers, attachmentPods } = this.#vmis;
     const newVmis = new NewVmis({ config, clock, randomUuid });
     this.#vms = new VmController(
       { workers: options.vmWorkers },
-      { ...shared, ...vmsOf(this.#informers), dataVolumes, volumeStatuses, newVmis, ...counted('vm') },
+      { ...shared, ...vmsOf(this.#informers), dataVolumes, volumeStatuses, newVmis, launchers, ...counted('vm') },
     );
     const migrations = new ReadYourWrites(cachedObjects(this.#informers.migrations, keyOf), overlay);
-    const { launchers, attachmentPods } = this.#vmis;
     this.#migrations = new MigrationController(
       { workers: options.migrationWorkers, retries: options.migrationRetries ?? 1 },
       { ...shared, migrations, nodes, claims, launchers, attachmentPods, ...counted('migration') },

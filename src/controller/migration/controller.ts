@@ -32,6 +32,7 @@ import {
   renderAttachmentPod,
   renderTargetPod,
 } from '../pod/index.ts';
+import type { NamespaceQuotas } from '../quota/index.ts';
 import { controllerBackoff, ownWriteEchoMs, recordEventOn, stepDeadlineMs } from '../reconciling.ts';
 import { decideMigration, type Renderers } from './decide.ts';
 import { executors, staleCode } from './execute.ts';
@@ -66,6 +67,7 @@ export interface MigrationControllerDeps extends Omit<ObserveDeps, 'client' | 'c
   /** The one of the VMI controller: what one of them makes the other believes. */
   readonly launchers: LauncherPods;
   readonly attachmentPods: AttachmentPods;
+  readonly quotas: NamespaceQuotas;
   readonly events: EventRecorder;
   readonly clock: Clock;
   readonly log: Logger;
@@ -173,11 +175,11 @@ export class MigrationController implements Component {
 
   async #execute(observation: MigrationObservation, { steps }: MigrationDecision, signal: AbortSignal) {
     if (observation.kind !== 'present') return [];
-    const { client, launchers, attachmentPods, ownPods, vmis, migrations, events, clock } = this.#deps;
+    const { client, launchers, attachmentPods, quotas, ownPods, vmis, migrations, events, clock } = this.#deps;
     const noteOnVmi = (vmi: VirtualMachineInstance, event: Parameters<typeof recordEventOn>[2]) =>
       void recordEventOn(events, vmi, event);
     const reserve = () => this.#reserve(observation);
-    const shared = { client, launchers, attachmentPods, ownPods, vmis, migrations };
+    const shared = { client, launchers, attachmentPods, quotas, ownPods, vmis, migrations };
     const context = { ...shared, observation, reserve, noteOnVmi, signal };
     return runPlan(steps, context, { executors, deadlineMs: () => stepDeadlineMs, errorOf: stepErrorOf, clock });
   }

@@ -68,7 +68,7 @@ async function createTargetPod(
   { pod, leftovers }: Step<MigrationStepArgs, 'createTargetPod'>,
   context: ExecuteContext,
 ): Promise<Outcome> {
-  const { client, launchers, ownPods, observation, signal } = context;
+  const { client, launchers, quotas, ownPods, observation, signal } = context;
   const { vmi } = observation;
   if (!vmi) return stale;
   const release = context.reserve();
@@ -77,7 +77,7 @@ async function createTargetPod(
   try {
     for (const left of leftovers) if (!(await deletePod(left, context))) return stale;
     const { cpuLimitedNamespaces: limitedNamespaces } = observation.config;
-    const limited = await withNeededLimits(pod, vmi, { client, limitedNamespaces, signal });
+    const limited = await withNeededLimits(pod, vmi, { client, quotas, limitedNamespaces, signal });
     const created = await client.create(resources.pods, limited, { signal });
     launchers.made(vmi, created);
     ownPods.created(keyOf(created), created);

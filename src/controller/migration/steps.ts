@@ -7,6 +7,7 @@ import type {
 import type { KubeClient } from '../../kube/index.ts';
 import type { ObjectEvent, ReadYourWrites, Step, StepContext } from '../../reconcile/index.ts';
 import type { AttachmentPods, LauncherPods } from '../pod/index.ts';
+import type { NamespaceQuotas } from '../quota/index.ts';
 import type { PresentMigration, Superseded } from './observation.ts';
 
 /** What may be done about a migration outside of the migration itself. */
@@ -41,6 +42,7 @@ export type MigrationStep = Step<MigrationStepArgs>;
 export interface ExecuteContext extends StepContext {
   readonly client: Pick<KubeClient, 'create' | 'get' | 'list' | 'delete' | 'patch'>;
   readonly launchers: LauncherPods;
+  readonly quotas: NamespaceQuotas;
   readonly attachmentPods: AttachmentPods;
   readonly ownPods: Pick<ReadYourWrites<Pod>, 'created'>;
   readonly vmis: Pick<ReadYourWrites<VirtualMachineInstance>, 'saw'>;

@@ -16,6 +16,8 @@ interface Known {
   readonly made: Map<string, string>;
   /** Foreign pods that an event was about. */
   readonly reported: Set<string>;
+  /** The VMI itself was made by this process. */
+  isOnlyHere: boolean;
 }
 
 export interface ClaimedPods {
@@ -73,6 +75,19 @@ export class LauncherPods {
     if (made.size > maxMade && oldest !== undefined) made.delete(oldest);
   }
 
+  /** The API server has answered that it made this VMI for us. */
+  madeVmi(vmi: VirtualMachineInstance): void {
+    this.#of(vmi).isOnlyHere = true;
+  }
+
+  /**
+   * No other process can have made a launcher for the VMI: there was none before this one made the VMI, and another works only after this one has
+   * ended. This one makes no second: what it has written itself it sees, and the name is the same each time.
+   */
+  isOnlyHere(vmi: VirtualMachineInstance): boolean {
+    return this.#of(vmi).isOnlyHere;
+  }
+
   /** Foreign pods without an event so far. They count as reported from now on. */
   newForeign(vmi: VirtualMachineInstance, foreign: readonly Pod[]): readonly Pod[] {
     const { reported } = this.#of(vmi);
@@ -110,7 +125,7 @@ export class LauncherPods {
     const vmiUid = vmi.metadata.uid;
     let known = this.#known.get(key);
     if (known?.vmiUid !== vmiUid || !known) {
-      known = { vmiUid, recorded: new Set(), made: new Map(), reported: new Set() };
+      known = { vmiUid, recorded: new Set(), made: new Map(), reported: new Set(), isOnlyHere: false };
       this.#known.set(key, known);
     }
     for (const uid of Object.keys(vmi.status?.activePods ?? {})) known.recorded.add(uid);

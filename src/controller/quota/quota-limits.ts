@@ -8,14 +8,45 @@ import {
   selects,
   type VirtualMachineInstance,
 } from '../../api/index.ts';
-import { isRecord, memberAt } from '../../base/index.ts';
+import { type Clock, isRecord, memberAt } from '../../base/index.ts';
 import { getIfThere, isKubeError, type KubeClient, orMissing } from '../../kube/index.ts';
 
 export interface LimitDeps {
-  readonly client: Pick<KubeClient, 'get' | 'list'>;
+  readonly client: Pick<KubeClient, 'get'>;
+  readonly quotas: Pick<NamespaceQuotas, 'countedIn'>;
   /** Namespaces in which each guest gets a limit of its CPUs, whatever quotas say. */
   readonly limitedNamespaces: LabelSelector | undefined;
   readonly signal: AbortSignal;
+}
+
+/** A namespace that has got a quota since refuses the pod, and is asked again before the next try. */
+const keptMs = 1_000;
+const mostKept = 100;
+
+/** What quotas count. They are asked for when a pod is made, and not watched; the pods of one second share an answer. */
+export class NamespaceQuotas {
+  readonly #client: Pick<KubeClient, 'list'>;
+  readonly #clock: Pick<Clock, 'monotonicMs'>;
+  readonly #kept = new Map<string, { readonly askedMs: number; readonly counted: ReadonlySet<string> }>();
+
+  constructor({ client, clock }: { client: Pick<KubeClient, 'list'>; clock: Pick<Clock, 'monotonicMs'> }) {
+    this.#client = client;
+    this.#clock = clock;
+  }
+
+  /** Names as `limits.cpu`, of all quotas of the namespace. Rejects with KubeError. */
+  async countedIn(namespace: string, signal: AbortSignal): Promise<ReadonlySet<string>> {
+    const askedMs = this.#clock.monotonicMs();
+    const kept = this.#kept.get(namespace);
+    if (kept && askedMs - kept.askedMs < keptMs) return kept.counted;
+    const question = this.#client.list<KubeObject>(resources.resourceQuotas, { namespace, signal });
+    const quotas = await readable(orMissing(question), undefined);
+    const hard = (quotas?.items ?? []).map((quota) => memberAt(quota, 'spec', 'hard'));
+    const counted = new Set(hard.flatMap((amounts) => (isRecord(amounts) ? Object.keys(amounts) : [])));
+    if (this.#kept.size >= mostKept) this.#kept.clear();
+    this.#kept.set(namespace, { askedMs, counted });
+    return counted;
+  }
 }
 
 /** Of the memory that the pod asks for, where its namespace gives no other. */
@@ -24,15 +55,15 @@ const ratioLabel = 'alpha.kubevirt.io/auto-memory-limits-ratio';
 
 /**
  * A namespace whose quota counts limits takes no pod without them: its launchers get some (upstream: doesVMIRequireAutoResourceLimits in
- * pkg/virt-controller/services/template.go). Quotas are asked for when a pod is made, and not watched. Rejects with KubeError.
+ * pkg/virt-controller/services/template.go). Rejects with KubeError.
  */
 export async function withNeededLimits(
   pod: Pod,
   vmi: VirtualMachineInstance,
-  { client, limitedNamespaces, signal }: LimitDeps,
+  { client, quotas, limitedNamespaces, signal }: LimitDeps,
 ): Promise<Pod> {
   const { namespace = '' } = vmi.metadata;
-  const counted = await countedLimits(namespace, client, signal);
+  const counted = await quotas.countedIn(namespace, signal);
   const needsMemory = counted.has('limits.memory');
   const isAsked = needsMemory || limitedNamespaces !== undefined;
   const labels = isAsked ? await labelsOf(namespace, client, signal) : {};
@@ -49,19 +80,6 @@ export async function withNeededLimits(
     return { ...container, resources: { ...container.resources, requests, limits: { ...needed, ...limits } } };
   };
   return { ...pod, spec: { ...pod.spec, containers: pod.spec.containers.map(limit) } };
-}
-
-async function countedLimits(
-  namespace: string,
-  client: Pick<KubeClient, 'list'>,
-  signal: AbortSignal,
-): Promise<ReadonlySet<string>> {
-  const quotas = await readable(
-    orMissing(client.list<KubeObject>(resources.resourceQuotas, { namespace, signal })),
-    undefined,
-  );
-  const hard = (quotas?.items ?? []).map((quota) => memberAt(quota, 'spec', 'hard'));
-  return new Set(hard.flatMap((amounts) => (isRecord(amounts) ? Object.keys(amounts) : [])));
 }
 
 async function labelsOf(name: string, client: Pick<KubeClient, 'get'>, signal: AbortSignal) {

@@ -22,7 +22,7 @@ import { Lookup } from '../instancetypes/index.ts';
 import { controllerBackoff, recordEventOn, stepDeadlineMs } from '../reconciling.ts';
 import type { DataVolumeDeps } from './data-volume-facts.ts';
 import { decideVm, type VmDecision } from './decide.ts';
-import { executors, type NewVmis } from './execute.ts';
+import { type ExecuteContext, executors, type NewVmis } from './execute.ts';
 import type { VmObservation } from './observation.ts';
 import { type ObserveDeps, observeVm, type VmConfig } from './observe.ts';
 import { strategyOrHalted } from './run-strategy.ts';
@@ -52,6 +52,7 @@ export interface VmControllerDeps {
     onChange(listener: (vm?: Key) => void): () => void;
   };
   readonly newVmis: NewVmis;
+  readonly launchers: ExecuteContext['launchers'];
   readonly events: EventRecorder;
   readonly clock: Clock;
   readonly log: Logger;
@@ -147,8 +148,8 @@ export class VmController implements Component {
 
   async #execute(observation: VmObservation, { steps }: VmDecision, signal: AbortSignal) {
     if (observation.kind !== 'present') return [];
-    const { client, vms, vmis, newVmis, clock } = this.#deps;
-    const context = { client, vms, vmis, newVmis, key: observation.key, vm: observation.vm, signal };
+    const { client, vms, vmis, newVmis, launchers, clock } = this.#deps;
+    const context = { client, vms, vmis, newVmis, launchers, key: observation.key, vm: observation.vm, signal };
     return runPlan(steps, context, { executors, deadlineMs: () => stepDeadlineMs, errorOf: stepErrorOf, clock });
   }
 }

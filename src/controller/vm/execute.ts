@@ -29,6 +29,7 @@ export interface ExecuteContext extends StepContext {
   readonly vms: ReadYourWrites<VirtualMachine>;
   readonly vmis: ReadYourWrites<VirtualMachineInstance>;
   readonly newVmis: NewVmis;
+  readonly launchers: { madeVmi(vmi: VirtualMachineInstance): void };
   /** `namespace/name` of VM and VMI. */
   readonly key: string;
   readonly vm: VirtualMachine;
@@ -110,7 +111,7 @@ async function startVmi(
   { paused, whole, names, tracking }: Step<VmStepArgs, 'startVmi'>,
   context: ExecuteContext,
 ): Promise<Outcome> {
-  const { client, vmis, newVmis, key, vm, signal } = context;
+  const { client, vmis, newVmis, launchers, key, vm, signal } = context;
   const { name } = vm.metadata;
   try {
     const wanted = newVmis.prepare(makeVmi(whole ?? vm, paused, names, tracking));
@@ -119,6 +120,7 @@ async function startVmi(
       keepStartSpec(vm, client, signal),
     ]);
     newVmis.learn(wanted, vmi);
+    launchers.madeVmi(vmi);
     vmis.created(key, vmi);
     const message = `Started the virtual machine by creating the new virtual machine instance ${name}`;
     return { kind: 'done', events: [normal('SuccessfulCreate', message)] };

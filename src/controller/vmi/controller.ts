@@ -33,6 +33,7 @@ import {
   renderTemporaryPod,
   renderTriggerPod,
 } from '../pod/index.ts';
+import type { NamespaceQuotas } from '../quota/index.ts';
 import { controllerBackoff, recordEventOn, stepDeadlineMs } from '../reconciling.ts';
 import { decideVmi, type Renderers, type VmiDecision } from './decide.ts';
 import { executors, goesOnAfter, staleCode } from './execute.ts';
@@ -55,6 +56,7 @@ export interface VmiControllerDeps {
   readonly ownPods: ReadYourWrites<Pod>;
   readonly claims: Informer<PersistentVolumeClaim>;
   readonly dataVolumes: Pick<DataVolumes, 'fillingOf' | 'onChange'>;
+  readonly quotas: NamespaceQuotas;
   /** Keys of the VMIs with a volume on this claim. */
   readonly vmisOfClaim: (claim: Key) => readonly Key[];
   readonly config: () => ControllerConfig;
@@ -178,13 +180,13 @@ export class VmiController implements Component {
   }
 
   #execute(observation: VmiObservation, { steps }: VmiDecision, signal: AbortSignal) {
-    const { client, vmis, ownPods, clock } = this.#deps;
+    const { client, quotas, vmis, ownPods, clock } = this.#deps;
     const { key, now } = observation;
     const vmi = observation.kind === 'present' ? observation.vmi : undefined;
     const saw = (newer: VirtualMachineInstance) => vmi && vmis.saw(key, vmi, newer);
     const pods = { launchers: this.launchers, attachmentPods: this.attachmentPods, ownPods };
     const { cpuLimitedNamespaces: limitedNamespaces, vmStateStorageClass: stateClass } = this.#deps.config();
-    const context = { client, ...pods, vmi, saw, now, limitedNamespaces, stateClass, signal };
+    const context = { client, quotas, ...pods, vmi, saw, now, limitedNamespaces, stateClass, signal };
     const limits = { deadlineMs: () => stepDeadlineMs, errorOf: stepErrorOf, goesOnAfter, clock };
     return runPlan(steps, context, { executors, ...limits });
   }

@@ -12,13 +12,14 @@ import type {
 } from '../../reconcile/index.ts';
 import { createStateClaim } from '../kept-state/index.ts';
 import type { AttachmentPods, LauncherPods } from '../pod/index.ts';
-import { withNeededLimits } from '../quota/index.ts';
+import { type NamespaceQuotas, withNeededLimits } from '../quota/index.ts';
 import type { VmiStepArgs } from './steps.ts';
 
 export interface ExecuteContext extends StepContext {
   readonly client: Pick<KubeClient, 'create' | 'get' | 'list' | 'delete' | 'patch'>;
   readonly launchers: LauncherPods;
   readonly attachmentPods: AttachmentPods;
+  readonly quotas: NamespaceQuotas;
   readonly ownPods: Pick<ReadYourWrites<Pod>, 'created' | 'patched'>;
   /** The VMI that was observed; undefined: there is none. */
   readonly vmi: VirtualMachineInstance | undefined;
@@ -71,13 +72,13 @@ async function createPod(
   { pod, leftovers }: Step<VmiStepArgs, 'createPod'>,
   context: ExecuteContext,
 ): Promise<Outcome> {
-  const { client, launchers, ownPods, vmi, signal } = context;
-  // An old view of a VMI that has its pod would give it a second one, and take the first away.
-  if (!vmi || !(await isNewest(vmi, context))) return stale;
+  const { client, launchers, quotas, ownPods, vmi, signal } = context;
+  // An old view of a VMI that has its pod from another process would give it a second one, and take the first away.
+  if (!vmi || !(launchers.isOnlyHere(vmi) || (await isNewest(vmi, context)))) return stale;
   const before = await deleteLeftovers(leftovers, context);
   try {
     const { limitedNamespaces } = context;
-    const limited = await withNeededLimits(pod, vmi, { client, limitedNamespaces, signal });
+    const limited = await withNeededLimits(pod, vmi, { client, quotas, limitedNamespaces, signal });
     const created = await client.create(resources.pods, limited, { signal });
     launchers.made(vmi, created);
     ownPods.created(keyOf(created), created);

@@ -9,8 +9,8 @@ import { buildPod, buildVmi } from '../builders.ts';
 async function givenBack(code: KubeErrorCode): Promise<boolean[]> {
   const released: boolean[] = [];
   const context = {
+    quotas: { countedIn: async () => new Set() },
     client: {
-      list: async () => ({ items: [] }),
       create: async () => {
         throw new KubeError(code, 'no pod');
       },

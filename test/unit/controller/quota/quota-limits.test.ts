@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { KubeObject, LabelSelector, Pod, ResourceType, VmiSpec } from '../../../../src/api/index.ts';
-import { withNeededLimits } from '../../../../src/controller/quota/index.ts';
+import { NamespaceQuotas, withNeededLimits } from '../../../../src/controller/quota/index.ts';
 import { KubeError } from '../../../../src/kube/index.ts';
+import { FakeClock } from '../../../fixtures/fake-clock.ts';
 import { buildPod, buildVmi } from '../builders.ts';
 
 interface Around {
@@ -39,7 +40,8 @@ async function limitsOf({ quotas = [], labels = {}, limitedNamespaces, refusal, 
   ];
   const given: Pod = { ...pod, spec: { ...pod.spec, containers } };
   const vmi = buildVmi({ domain: { ...domain } });
-  const { spec } = await withNeededLimits(given, vmi, { client, limitedNamespaces, signal });
+  const counted = new NamespaceQuotas({ client, clock: new FakeClock() });
+  const { spec } = await withNeededLimits(given, vmi, { client, quotas: counted, limitedNamespaces, signal });
   assert.deepEqual(spec.containers[1], containers[1]);
   return spec.containers[0]?.resources?.limits;
 }
@@ -86,4 +88,27 @@ test('an API server that does not answer is no reason to make a pod without limi
 test('where no quota counts limits nothing but the quotas is asked for', async () => {
   await limitsOf({});
   assert.deepEqual(asked, ['resourcequotas']);
+});
+
+test('the pods of one second share an answer, those of each namespace their own; what failed is asked again', async () => {
+  const clock = new FakeClock();
+  const lists: string[] = [];
+  let hard: object = {};
+  let refusal: KubeError | undefined;
+  const client = {
+    list: async <T extends KubeObject>(_type: ResourceType, { namespace = '' }: { namespace?: string } = {}) => {
+      lists.push(namespace);
+      if (refusal) throw refusal;
+      return { items: [{ spec: { hard } }] as unknown as T[], resourceVersion: '1' };
+    },
+  };
+  const quotas = new NamespaceQuotas({ client, clock });
+  refusal = new KubeError('TIMEOUT', 'late');
+  await assert.rejects(quotas.countedIn('one', signal), { code: 'TIMEOUT' });
+  refusal = undefined;
+  for (const namespace of ['one', 'one', 'two', 'one']) await quotas.countedIn(namespace, signal);
+  assert.deepEqual(lists, ['one', 'one', 'two']);
+  hard = memory;
+  await clock.pass(1_000);
+  assert.deepEqual([...(await quotas.countedIn('one', signal))], ['limits.memory']);
 });

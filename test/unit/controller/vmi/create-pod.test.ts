@@ -3,8 +3,10 @@ import { test } from 'node:test';
 import type { KubeObject, Pod } from '../../../../src/api/index.ts';
 import { LauncherPods } from '../../../../src/controller/pod/launcher-pods.ts';
 import { renderLauncherPod } from '../../../../src/controller/pod/render.ts';
+import { NamespaceQuotas } from '../../../../src/controller/quota/index.ts';
 import { type ExecuteContext, executors } from '../../../../src/controller/vmi/execute.ts';
 import { KubeError } from '../../../../src/kube/index.ts';
+import { FakeClock } from '../../../fixtures/fake-clock.ts';
 import { buildConfig, buildPod, buildVmi } from '../builders.ts';
 
 const vmi = buildVmi({}, { phase: 'Pending' });
@@ -13,6 +15,7 @@ const vmi = buildVmi({}, { phase: 'Pending' });
 class Api {
   readonly objects = new Map<string, KubeObject>([[vmi.metadata.name, vmi]]);
   readonly calls: string[] = [];
+  readonly reads: string[] = [];
   losesAnswer = false;
   refusesDeletion = false;
 
@@ -27,6 +30,7 @@ class Api {
   }
 
   async get(_type: unknown, { name }: { name: string }): Promise<KubeObject> {
+    this.reads.push(name);
     const found = this.objects.get(name);
     if (!found) throw new KubeError('NOT_FOUND', `${name} is not there`);
     return found;
@@ -48,7 +52,8 @@ function context(api: Api): ExecuteContext & { readonly newer: KubeObject[] } {
   const saw = (object: KubeObject) => void newer.push(object);
   const launchers = new LauncherPods('salt');
   const ownPods = { created: () => undefined };
-  const rest = { vmi, saw, ownPods, now: new Date(0), signal: AbortSignal.timeout(10_000) };
+  const quotas = new NamespaceQuotas({ client: api, clock: new FakeClock() } as never);
+  const rest = { vmi, saw, ownPods, quotas, now: new Date(0), signal: AbortSignal.timeout(10_000) };
   return { client: api, launchers, newer, ...rest } as unknown as ExecuteContext & { newer: KubeObject[] };
 }
 
@@ -120,4 +125,22 @@ test('on an old view of the VMI nothing is made and nothing goes: it may have it
   gone.objects.clear();
   const { said: _said, ...outcome } = { said: '', ...(await createPod(step(buildPod()), context(gone))) };
   assert.deepEqual(outcome, stale);
+});
+
+test('of a VMI that this process made no other can have made a launcher: it is not asked for, and gets one pod', async () => {
+  const api = new Api();
+  const given = context(api);
+  given.launchers.madeVmi(vmi);
+  assert.equal((await createPod(step(), given)).kind, 'done');
+  assert.deepEqual(api.reads, []);
+  assert.equal((await createPod(step(), given)).kind, 'done');
+  assert.equal(api.objects.size, 2);
+});
+
+test('a VMI that comes after it under its name was not made by this process', async () => {
+  const api = new Api();
+  const given = context(api);
+  given.launchers.madeVmi({ ...vmi, metadata: { ...vmi.metadata, uid: 'uid-before' } });
+  assert.equal((await createPod(step(), given)).kind, 'done');
+  assert.deepEqual(api.reads, [vmi.metadata.name]);
 });
