@@ -108,7 +108,7 @@ function vmResources(): readonly VmResources[] {
   return [
     {
       resource: 'virtualmachineinstances',
-      below: [...vmiSubresources.map(({ name }) => name), ...volumeSubresources, 'evacuate-cancel', portForward],
+      below: [...vmiSubresources.map(({ name }) => name), ...volumeSubresources, 'evacuate/cancel', portForward],
     },
     {
       resource: 'virtualmachines',

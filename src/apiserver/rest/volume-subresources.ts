@@ -1,6 +1,6 @@
 import type { Request, Response } from 'express';
-import type { Disk, VmiSpec, Volume } from '../../api/index.ts';
-import { copyJson, isRecord } from '../../base/index.ts';
+import type { VolumeRequest as ApiVolumeRequest, Disk, VmiSpec, Volume } from '../../api/index.ts';
+import { copyJson, isRecord, listOf } from '../../base/index.ts';
 import { ApiError, badRequest } from '../errors.ts';
 import { type ApiObject, at, stringAt } from '../object.ts';
 import { hotplugGates } from '../objects/index.ts';
@@ -18,7 +18,10 @@ type VolumeRequest =
   | { readonly kind: 'add'; readonly volume: Volume; readonly disk: Disk; readonly dryRun: boolean }
   | { readonly kind: 'remove'; readonly name: string; readonly dryRun: boolean };
 
-/** Plugs a volume into a VM or a running VMI, or out of it (upstream: pkg/virt-api/rest/volumes.go). Throws ApiError. */
+/**
+ * Plugs a volume into a VM or a running VMI, or out of it (upstream: pkg/virt-api/rest/volumes.go). With the gate HotplugVolumes a VM's template does not get into
+ * its VMI by itself: what is asked of the VM becomes `status.volumeRequests`, which virt-controller follows. Throws ApiError.
+ */
 export async function serveVolumes(
   context: ApiContext,
   { resource, subresource, target }: { resource: string; subresource: string; target: VmTarget },
@@ -35,8 +38,10 @@ export async function serveVolumes(
   const owner: Owner = resource === 'virtualmachines' ? 'virtualmachines' : 'virtualmachineinstances';
   const type = findType('kubevirt.io', 'v1', owner);
   if (!type) throw noSuchPath('kubevirt.io', 'v1', owner);
-  const change = (current: ApiObject) => changed(current, owner, asked, gates.ephemeral);
-  const update = { ...target, subresource: undefined, change, isReplace: false };
+  const isRequest = owner === 'virtualmachines' && gates.ephemeral;
+  const change = (current: ApiObject) =>
+    isRequest ? requested(current, asked) : changed(current, owner, asked, gates.ephemeral);
+  const update = { ...target, subresource: isRequest ? ('status' as const) : undefined, change, isReplace: false };
   await context.writer.update(type, update, { user: virtApi, dryRun: asked.dryRun });
   response.status(202).end();
 }
@@ -64,6 +69,31 @@ function volumeOf(name: string, { persistentVolumeClaim, dataVolume }: Record<st
   const plugged = (source: unknown) => ({ ...(isRecord(source) ? source : {}), hotpluggable: true });
   if (persistentVolumeClaim) return { name, persistentVolumeClaim: plugged(persistentVolumeClaim) } as Volume;
   return dataVolume ? ({ name, dataVolume: plugged(dataVolume) } as Volume) : { name };
+}
+
+/** The VM with one more request. One to plug in that nobody has followed yet is taken back by its removal. */
+function requested(vm: ApiObject, asked: VolumeRequest): ApiObject {
+  const vmName = vm.metadata.name ?? '';
+  const problem = problemOf(listOf(at(vm, 'spec', 'template', 'spec', 'volumes')) as Volume[], asked);
+  if (problem !== undefined) throw conflictOf('virtualmachines', vmName, problem);
+  const before = listOf(at(vm, 'status', 'volumeRequests')) as ApiVolumeRequest[];
+  const name = asked.kind === 'add' ? asked.volume.name : asked.name;
+  const isOpen = (kind: 'addVolumeOptions' | 'removeVolumeOptions') => before.some((each) => each[kind]?.name === name);
+  if (isOpen('removeVolumeOptions')) {
+    throw conflictOf('virtualmachines', vmName, `volume [${name}] is being removed: ask again when it is gone`);
+  }
+  if (asked.kind === 'add' && isOpen('addVolumeOptions')) {
+    throw conflictOf('virtualmachines', vmName, `volume [${name}] is being added already`);
+  }
+  const others = before.filter((each) => each.addVolumeOptions?.name !== name);
+  const volumeRequests = [...others, apiRequestOf(asked)];
+  return { ...vm, status: { ...(isRecord(vm.status) ? vm.status : {}), volumeRequests } };
+}
+
+function apiRequestOf(asked: VolumeRequest): ApiVolumeRequest {
+  if (asked.kind === 'remove') return { removeVolumeOptions: { name: asked.name } };
+  const { name, ...volumeSource } = asked.volume;
+  return { addVolumeOptions: { name, disk: asked.disk, volumeSource } };
 }
 
 function changed(current: ApiObject, owner: Owner, asked: VolumeRequest, takesEphemeral: boolean): ApiObject {

@@ -92,7 +92,7 @@ export const volumeSubresources: readonly string[] = ['addvolume', 'removevolume
 export const memoryDumpSubresources: readonly string[] = ['memorydump', 'removememorydump'];
 
 /** Of VMs; the second one of VMIs, too. They change objects, and ask no agent. */
-export const migrationSubresources: readonly string[] = ['migrate', 'evacuate-cancel'];
+export const migrationSubresources: readonly string[] = ['migrate', 'evacuate/cancel'];
 
 /** Of VMs: the VM with what its instance type and preference say; the second one is of a VM that is not stored. They change nothing. */
 export const expandSpec = 'expand-spec';

@@ -86,8 +86,8 @@ const edit: readonly AccessRule[] = [
     apiGroups: [subresources],
     resources: [
       ...ofVmi('pause', 'unpause', 'addvolume', 'removevolume', 'freeze', 'unfreeze', 'softreboot', 'reset'),
-      ...ofVmi('evacuate-cancel', 'sev/setupsession', 'sev/injectlaunchsecret'),
-      ...ofVm('start', 'stop', 'restart', 'addvolume', 'removevolume', 'migrate', 'evacuate-cancel'),
+      ...ofVmi('evacuate/cancel', 'sev/setupsession', 'sev/injectlaunchsecret'),
+      ...ofVm('start', 'stop', 'restart', 'addvolume', 'removevolume', 'migrate', 'evacuate/cancel'),
       ...ofVm('memorydump', 'removememorydump'),
     ],
     verbs: ['update'],

@@ -147,8 +147,8 @@ test('a VM is migrated by its sub-resource while it runs, once at a time, and an
   );
   assert.equal(noted.status?.phase, 'Pending');
   await play.report('asked', { evacuationNodeName: 'node1' });
-  assert.equal(await ask('virtualmachineinstances/asked/evacuate-cancel', { evacuationNodeName: 'node9' }), 409);
-  assert.equal(await ask('virtualmachines/asked/evacuate-cancel', { evacuationNodeName: 'node1' }), 200);
+  assert.equal(await ask('virtualmachineinstances/asked/evacuate/cancel', { evacuationNodeName: 'node9' }), 409);
+  assert.equal(await ask('virtualmachines/asked/evacuate/cancel', { evacuationNodeName: 'node1' }), 200);
   assert.equal((await vmi('asked')).status?.evacuationNodeName, undefined);
   await play.report('asked', { phase: 'Scheduled' });
   assert.equal(await ask('virtualmachines/asked/migrate'), 409);

@@ -1,9 +1,15 @@
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { resources, type VirtualMachine } from '../../../src/api/index.ts';
-import { Cluster, embeddedApi } from '../../fixtures/controller/cluster.ts';
+import { after, before, describe, test } from 'node:test';
+import {
+  type KubeObject,
+  resources,
+  type VirtualMachine,
+  type VirtualMachineInstance,
+} from '../../../src/api/index.ts';
+import { sameJson } from '../../../src/base/index.ts';
+import { Cluster, embeddedApi, token } from '../../fixtures/controller/cluster.ts';
 
-/** What virt-api writes into the status of a VM in a cluster where volumes are not plugged by templates. */
+/** Volumes that virt-api was asked to plug into VMs, in a cluster where they are not plugged by templates (the gate HotplugVolumes): it writes the status of the VM. */
 
 let cluster: Cluster;
 const vms = resources.virtualMachines;
@@ -11,6 +17,15 @@ const ref = { name: 'asks', namespace: 'default' };
 
 before(async () => {
   cluster = new Cluster(await embeddedApi());
+  const kubevirt = { name: 'kubevirt', namespace: 'kubevirt' };
+  const developerConfiguration = { featureGates: ['HotplugVolumes'] };
+  await cluster.client.create(resources.kubevirts, {
+    ...{ apiVersion: 'kubevirt.io/v1', kind: 'KubeVirt', metadata: kubevirt },
+    spec: { configuration: { developerConfiguration } },
+  } as KubeObject);
+  const status = { status: { phase: 'Deployed' } };
+  await cluster.client.patch(resources.kubevirts, kubevirt, status, 'merge', { subresource: 'status' });
+  await cluster.addNode('node1', { 'kubevirt.io/schedulable': 'true', 'kubernetes.io/hostname': 'node1' });
   await cluster.startController();
 });
 after(() => cluster.stop());
@@ -53,4 +68,68 @@ test('a memory dump whose claim has the name of another volume fails in words, w
   await ask({ memoryDumpRequest: { claimName: 'dump', phase: 'Failed', remove: true } });
   await ask({ volumeRequests: [{ removeVolumeOptions: { name: 'dump' } }] });
   await untilVm('forgotten', ({ status }) => status?.memoryDumpRequest === undefined);
+});
+
+describe('as virtctl asks for it', () => {
+  const put = async (action: string, body: object) => {
+    const path = `/apis/subresources.kubevirt.io/v1/namespaces/default/virtualmachines/runs/${action}`;
+    const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
+    const answer = await fetch(`${cluster.server}${path}`, { method: 'PUT', headers, body: JSON.stringify(body) });
+    const text = await answer.text();
+    return `${answer.status} ${text === '' ? '' : JSON.parse(text).message}`;
+  };
+  const add = {
+    name: 'late',
+    disk: { disk: { bus: 'scsi' }, serial: 'late' },
+    volumeSource: { dataVolume: { name: 'late' } },
+  };
+  const plugged = { name: 'late', dataVolume: { name: 'late', hotpluggable: true } };
+  const conflict = '409 Operation cannot be fulfilled on virtualmachine.kubevirt.io "runs": ';
+  const untilVolumes = (what: string, wanted: VirtualMachineInstance['spec']['volumes']) =>
+    cluster.untilVmi('runs', what, ({ spec }) => sameJson(spec.volumes ?? [], wanted));
+
+  before(async () => {
+    await cluster.client.create(vms, {
+      ...{ apiVersion: 'kubevirt.io/v1', kind: 'VirtualMachine', metadata: { name: 'runs', namespace: 'default' } },
+      spec: { runStrategy: 'Always', template: { spec: { domain: { memory: { guest: '64Mi' } } } } },
+    } as never);
+    const { metadata } = await cluster.untilVmi('runs', 'there', () => true);
+    const pod = await cluster.untilPod(metadata.uid ?? '', 'bound', ({ spec }) => spec.nodeName === 'node1');
+    await cluster.runPod(pod);
+    await cluster.untilPhase('runs', 'Scheduled');
+    const running = { status: { phase: 'Running' } };
+    await cluster.client.patch(resources.virtualMachineInstances, { ...ref, name: 'runs' }, running, 'merge');
+  });
+
+  test('a volume comes into the guest that runs and into the template, and goes from both', async () => {
+    assert.equal(await put('addvolume', { ...add, dryRun: ['All'] }), '202 ');
+    assert.equal(await put('addvolume', add), '202 ');
+    await untilVolumes('with the volume', [plugged]);
+    const vm = await cluster.until<VirtualMachine>(vms, 'runs', 'done', (each) => !each.status?.volumeRequests);
+    assert.deepEqual(vm.spec.template.spec.volumes, [plugged]);
+    assert.equal(
+      await put('addvolume', add),
+      `${conflict}Unable to add volume [late] because volume with that name already exists`,
+    );
+    assert.equal(await put('removevolume', { name: 'late' }), '202 ');
+    await untilVolumes('without it', []);
+    const bare = await cluster.until<VirtualMachine>(vms, 'runs', 'gone', (each) => !each.status?.volumeRequests);
+    assert.deepEqual(bare.spec.template.spec.volumes ?? [], []);
+  });
+
+  test('what is under way already is refused in words', async () => {
+    await cluster.stopController();
+    assert.equal(await put('addvolume', add), '202 ');
+    assert.equal(await put('addvolume', add), `${conflict}volume [late] is being added already`);
+    assert.match(await put('removevolume', { name: 'late' }), /does not exist$/);
+    await cluster.startController();
+    await untilVolumes('with the volume', [plugged]);
+    await cluster.until<VirtualMachine>(vms, 'runs', 'done', (each) => !each.status?.volumeRequests);
+    await cluster.stopController();
+    assert.equal(await put('removevolume', { name: 'late' }), '202 ');
+    assert.match(await put('removevolume', { name: 'late' }), /^409 .*volume \[late\] is being removed/);
+    assert.match(await put('addvolume', { ...add, name: 'late' }), /^409 .*already exists$/);
+    await cluster.startController();
+    await untilVolumes('without it', []);
+  });
 });
