@@ -6,6 +6,7 @@ import { SevAttestation } from './attestation/index.ts';
 import { VmBackup } from './backup/index.ts';
 import { commandService } from './cmd-server/index.ts';
 import type { PodPaths } from './daemon/index.ts';
+import { chownToQemu } from './disks/index.ts';
 import type { ConverterOptions, VmiIdentity } from './domain/index.ts';
 import {
   AccessCredentials,
@@ -136,7 +137,9 @@ export class LauncherParts {
       },
     );
     const syncDisks: SyncDeps['syncDisks'] = (domain, vmi, converter) => disks.sync(domain, vmi, converter);
-    this.#dump = new MemoryDump({ ...named, hotplugDir: paths.disks.hotplugDiskDir }, shared);
+    const qemu = { ...(options.qemuUser && { owner: options.qemuUser }) };
+    const giveToQemu = (file: string) => chownToQemu(file, qemu);
+    this.#dump = new MemoryDump({ ...named, hotplugDir: paths.disks.hotplugDiskDir }, { ...shared, giveToQemu });
     const nics = new NicSync({ ...shared, network: deps.network });
     const userNetwork = deps.network
       ? undefined

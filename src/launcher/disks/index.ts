@@ -5,5 +5,6 @@
  */
 export type { CloudInitData, DiskEnv } from './env.ts';
 export { DiskError } from './errors.ts';
+export { chownToQemu } from './image.ts';
 export { findPluggedDisks, prepareDisks } from './prepare.ts';
 export { forgetChanges, noteGuestEnded, trackedImage } from './tracking.ts';

@@ -28,6 +28,8 @@ export interface MemoryDumpDeps {
     readonly isDumping: boolean;
     updateMetadata(change: { readonly MemoryDump: Record<string, unknown> }): void;
   };
+  /** The file is libvirt's, which may be root; who exports the claim is not, and reads it as QEMU's user. */
+  readonly giveToQemu: (file: string) => Promise<void>;
   readonly log: Logger;
   readonly clock: Clock;
 }
@@ -91,6 +93,7 @@ export class MemoryDump {
     try {
       await makeRoom(dump);
       await hypervisor.dumpMemory(await existingDomain(hypervisor, this.#options.domainName), dump.file);
+      await this.#deps.giveToQemu(dump.file);
       this.#tell({ ...begun, EndTimestamp: this.#now(), Completed: true });
       log.info({ file: dump.file }, 'memory dump is complete');
     } catch (error) {

@@ -41,7 +41,7 @@ export async function dataVolumeComponents(
   return [flush, controller, proxy, announcement(client, `https://${host}:${port}`)];
 }
 
-/** Where `virtctl image-upload` looks for the upload proxy. */
+/** Where `virtctl image-upload` looks for the upload proxy, and `virtctl memory-dump --create-claim` for what file systems take: a claim here is a directory with all of its size. */
 function announcement(client: KubeClient, uploadProxyURL: string): Component {
   const start = async () => {
     const ref = { name: 'config' };
@@ -49,7 +49,8 @@ function announcement(client: KubeClient, uploadProxyURL: string): Component {
     await client.create(resources.cdiConfigs, config).catch((error: unknown) => {
       if (!isKubeError(error, 'ALREADY_EXISTS')) throw error;
     });
-    await client.patch(resources.cdiConfigs, ref, { status: { uploadProxyURL } }, 'merge', { subresource: 'status' });
+    const status = { uploadProxyURL, filesystemOverhead: { global: '0' } };
+    await client.patch(resources.cdiConfigs, ref, { status }, 'merge', { subresource: 'status' });
   };
   return { name: 'address of the upload proxy', start, stop: async () => undefined };
 }

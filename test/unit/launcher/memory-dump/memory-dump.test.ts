@@ -27,12 +27,25 @@ async function guestWithVolume(t: TestContext) {
   const newMetadata = () => new MetadataCache({ file: path.join(dir, 'state.json') }, { log });
   const metadata = newMetadata();
   const options = { domainName: 'default_small', hotplugDir: `${hotplugDir}/` };
-  const newDump = (of = metadata) => new MemoryDump(options, { hypervisor, metadata: of, log, clock });
-  return { dir, hotplugDir, volume, hypervisor, metadata, newMetadata, newDump, clock, at: path.join(volume, file) };
+  const given: string[] = [];
+  const giveToQemu = async (to: string) => void given.push(to);
+  const newDump = (of = metadata) => new MemoryDump(options, { hypervisor, metadata: of, giveToQemu, log, clock });
+  return {
+    dir,
+    hotplugDir,
+    volume,
+    hypervisor,
+    metadata,
+    newMetadata,
+    newDump,
+    clock,
+    given,
+    at: path.join(volume, file),
+  };
 }
 
 test('a dump begins at once, and how it ended is in the metadata of the domain', async (t) => {
-  const { hypervisor, metadata, newDump, at, clock } = await guestWithVolume(t);
+  const { hypervisor, metadata, newDump, at, clock, given } = await guestWithVolume(t);
   const dump = newDump();
   let end: () => void = assert.fail;
   hypervisor.onDump = (to) => {
@@ -46,10 +59,12 @@ test('a dump begins at once, and how it ended is in the metadata of the domain',
   assert.equal(typeof StartTimestamp, 'string');
   const open = { FileName: file, EndTimestamp: null, Completed: false, Failed: false, FailureReason: '' };
   assert.deepEqual(begun, open);
+  assert.deepEqual(given, []);
   clock.advance(90_000);
   while (end === assert.fail) await new Promise(setImmediate);
   end();
   await dump.settled();
+  assert.deepEqual(given, [at], 'who exports the claim cannot read it');
   const ended = metadata.metadata.MemoryDump;
   assert.deepEqual(ended, { ...open, StartTimestamp, EndTimestamp: ended?.EndTimestamp, Completed: true });
   assert.equal(Date.parse(String(ended?.EndTimestamp)) - Date.parse(String(StartTimestamp)), 90_000);
