@@ -148,7 +148,7 @@ function buildPrograms(target, root) {
 }
 
 /**
- * A program of our own on upstream's module, which says what upstream makes of something: `launcher-pods`, `domains`.
+ * A program of our own on upstream's module: `launcher-pods` and `domains` say what upstream makes of something, `virtctl` is its command line.
  * @param {string} kind
  * @returns {string} its path
  */
@@ -234,6 +234,7 @@ export async function upstreamParts(log = console.error) {
   makeOnce(programsFolder, (target) => buildPrograms(target, root));
   const renderer = programOnModule('launcher-pods');
   const converter = programOnModule('domains');
+  const virtctl = programOnModule('virtctl');
   const theirController = upstreamController(log);
   const parts = await kubeletParts(log);
   const archive = path.join(cache, `${imageName}.tar`);
@@ -246,6 +247,7 @@ export async function upstreamParts(log = console.error) {
     launchers,
     renderer,
     converter,
+    virtctl,
     theirController,
     upstream,
   };

@@ -15,8 +15,7 @@ export function startVm(client: KubeClient, ref: ObjectRef, signal: AbortSignal,
 
 async function tryStart(client: KubeClient, ref: ObjectRef, signal: AbortSignal, isPaused: boolean): Promise<void> {
   const [vm, vmi] = await Promise.all([findVm(client, ref, signal), findVmi(client, ref, signal)]);
-  if (!vm)
-    throw new NodeError('NOT_FOUND', `${shown(ref)} has no VirtualMachine, only an instance: it cannot be started`);
+  if (!vm) throw noVm(ref, vmi, 'started');
   if (vmi && !isFinal(vmi) && !isStopping(vm, vmi)) {
     throw new NodeError('UNSUPPORTED', `${shown(ref)} is started already`);
   }
@@ -27,6 +26,13 @@ async function tryStart(client: KubeClient, ref: ObjectRef, signal: AbortSignal,
   // A halted VM has it taken away by itself.
   const ended = strategy === 'Halted' ? [] : stopsOf(vmi);
   return request(client, vm, [...ended, { action: 'Start', ...(isPaused && { data: { paused: 'true' } }) }], signal);
+}
+
+function noVm(ref: ObjectRef, vmi: VirtualMachineInstance | undefined, what: string): NodeError {
+  const why = vmi
+    ? `${shown(ref)} has no VirtualMachine, only an instance: it cannot be ${what}`
+    : `there is no VirtualMachine ${shown(ref)}`;
+  return new NodeError('NOT_FOUND', why);
 }
 
 /** Whoever starts it meanwhile has another instance after this one. */
@@ -64,7 +70,7 @@ export function restartVm(client: KubeClient, ref: ObjectRef, signal: AbortSigna
 
 async function tryRestart(client: KubeClient, ref: ObjectRef, signal: AbortSignal): Promise<void> {
   const [vm, vmi] = await Promise.all([findVm(client, ref, signal), findVmi(client, ref, signal)]);
-  if (!vm) throw new NodeError('NOT_FOUND', `${shown(ref)} has no VirtualMachine: it cannot be restarted`);
+  if (!vm) throw noVm(ref, vmi, 'restarted');
   if (!vmi) throw new NodeError('UNSUPPORTED', `${shown(ref)} does not run: start it`);
   const strategy = strategyOf(vm);
   if (strategy === 'Halted' || strategy === 'Once') {
@@ -86,7 +92,7 @@ async function tryStop(client: KubeClient, ref: ObjectRef, signal: AbortSignal):
   const strategy = vm && strategyOf(vm);
   // Without its instance a VM of these two is started at once.
   if (vm && (strategy === 'Always' || strategy === 'Once')) return setStrategy(client, vm, 'Halted', signal);
-  if (!vmi) throw new NodeError('NOT_FOUND', `${shown(ref)} does not run`);
+  if (!vmi) throw vm ? new NodeError('NOT_FOUND', `${shown(ref)} does not run`) : noVm(ref, vmi, 'stopped');
   if (vm && strategy !== 'Halted') {
     if (isFinal(vmi)) throw new NodeError('UNSUPPORTED', `${shown(ref)} does not run`);
     return request(client, vm, stopsOf(vmi), signal);

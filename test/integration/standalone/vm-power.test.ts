@@ -6,7 +6,7 @@ import {
   type VirtualMachine,
   type VirtualMachineInstance,
 } from '../../../src/api/index.ts';
-import { startVm, stopVm } from '../../../src/standalone/index.ts';
+import { restartVm, startVm, stopVm } from '../../../src/standalone/index.ts';
 import { Cluster, embeddedApi } from '../../fixtures/controller/cluster.ts';
 import { eventually } from '../../fixtures/eventually.ts';
 
@@ -20,6 +20,15 @@ describe('a VM whose guest has ended', () => {
     await cluster.startController();
   });
   after(() => cluster.stop());
+
+  test('there must be one: nothing is said of an instance that is not there', async () => {
+    for (const act of [startVm, restartVm, stopVm]) {
+      await assert.rejects(act(cluster.client, refOf('nobody'), signal), {
+        code: 'NOT_FOUND',
+        message: 'there is no VirtualMachine default/nobody',
+      });
+    }
+  });
 
   const vmOf = (name: string) => cluster.client.get<VirtualMachine>(resources.virtualMachines, refOf(name));
   const refOf = (name: string) => ({ namespace: 'default', name });
