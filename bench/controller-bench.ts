@@ -7,6 +7,7 @@ import { PlayedNode } from '../test/fixtures/controller/played-node.ts';
 import { monotonicMs } from '../test/fixtures/scripted-launcher-fleet.ts';
 import { FigureList } from './agent-figures.ts';
 import { type ApiUnderLoad, startApi } from './api-under-load.ts';
+import type { RequestCounts } from './audit-log.ts';
 import { addRequests, requestsOf } from './controller-figures.ts';
 import { type ControllerCommand, ControllerUnderTest, leaseHolder } from './controller-under-test.ts';
 import { type Figure, percentile } from './figures.ts';
@@ -213,9 +214,23 @@ async function fill({ api, node, figures, options }: Stage, leader: ControllerUn
   takeRequests(api);
   const cpuBefore = leader.activity().cpuMs;
   await running({ node, options }, [...(await createVms({ api, options }, 'more', more)).keys()]);
-  await sleep(settleMs);
+  const counts = await requestsUntilQuiet(api);
   figures.add(`${more} more: CPU per VM`, 'ms', (leader.activity().cpuMs - cpuBefore) / more);
-  addRequests(`${more} more`, takeRequests(api), more, figures);
+  addRequests(`${more} more`, counts, more, figures);
+}
+
+/** What is left of many starts waits for the program's own rate limit. Of one that is never quiet the idle scene tells. */
+async function requestsUntilQuiet(api: ApiUnderLoad): Promise<RequestCounts | undefined> {
+  const all = new Map<string, number>();
+  const endMs = monotonicMs() + stallMs;
+  for (;;) {
+    await sleep(settleMs);
+    const counts = takeRequests(api);
+    if (!counts) return undefined;
+    for (const [name, count] of Object.entries(counts)) all.set(name, (all.get(name) ?? 0) + count);
+    const { writes, events } = requestsOf(counts);
+    if (writes + events === 0 || monotonicMs() > endMs) return Object.fromEntries(all);
+  }
 }
 
 async function idle({ api, figures, options }: Stage, leader: ControllerUnderTest): Promise<void> {
@@ -245,6 +260,7 @@ async function restart(stage: Stage, leader: ControllerUnderTest): Promise<void>
   figures.add(`${title}: start → pod of a VM made meanwhile`, 'ms', seenMs - startMs);
   await sleep(settleMs);
   const counts = takeRequests(api);
+  options.say(`${stage.program.name}: ${JSON.stringify(counts)}`);
   if (counts) figures.add(`${title}: writes`, '1', requestsOf(counts).writes);
   figures.add(`${title}: RSS, the most`, 'MB', leader.peakMb());
 }

@@ -106,7 +106,13 @@ export class ControllerUnderTest {
   }
 
   logTail(lines = 20): string {
-    return readFileSync(this.#logFile, 'utf8').split('\n').slice(-lines).join('\n');
+    return this.logLines(() => true)
+      .slice(-lines)
+      .join('\n');
+  }
+
+  logLines(isMeant: (line: string) => boolean): string[] {
+    return readFileSync(this.#logFile, 'utf8').split('\n').filter(isMeant);
   }
 
   saveLog(file: string): void {

@@ -9,7 +9,7 @@ export interface ControllerDeparture {
 /** What virt-api's webhook writes into a VMI in upstream's cluster, and our controller where nobody has. */
 const ofWebhooks = [
   'VirtualMachineInstance *.metadata.finalizers',
-  'VirtualMachineInstance *.spec.domain.cpu',
+  'VirtualMachineInstance *.spec.domain.cpu*',
   'VirtualMachineInstance *.spec.domain.firmware',
   'VirtualMachineInstance *.status.memory',
   'VirtualMachineInstance *.status.memory.guest*',
@@ -31,6 +31,26 @@ export const departures: readonly ControllerDeparture[] = [
   { path: 'VirtualMachine *.status.observedGeneration', why: 'the same: what is written makes a generation' },
   { path: 'VirtualMachine *.status.desiredGeneration', why: 'the same; and a VM that is halted wants one, too' },
   { path: '*.metadata.annotations.kubevirt.io/vm-generation', why: 'the same' },
+  { path: 'VirtualMachineSnapshotContent *.virtualMachine.metadata.generation', why: 'the same' },
+  {
+    path: 'VirtualMachineSnapshotContent *.virtualMachine.spec.template.spec.domain.firmware*',
+    why: "a guest's identity is not in the VM, see above",
+  },
+  { path: 'VirtualMachineClone *.status.creationTime', why: 'upstream has the field, and writes it never' },
+  {
+    path: 'events.VirtualMachineClone clone: Normal VMVolumeSnapshotsInvalid: *',
+    why: 'upstream looks at volumes before it knows which of them have snapshots, and again',
+    isSeenAtTimes: true,
+  },
+  { path: 'VirtualMachine *.status.conditions.Failure.message', why: 'the same in other words' },
+  {
+    path: 'events.VirtualMachine vm: Warning FailedCreate: *',
+    why: 'the same, and upstream tells of own writes that were overtaken as of failures',
+  },
+  {
+    path: 'events.VirtualMachine vm: Warning FailedFindInstancetype: *',
+    why: 'upstream says it in the condition only',
+  },
   { path: 'VirtualMachine *.status.created', why: 'false is said' },
   { path: 'VirtualMachine *.status.ready', why: 'false is said' },
   { path: 'VirtualMachine *.status.conditions.LiveMigratable', why: 'what a VMI said goes with it' },

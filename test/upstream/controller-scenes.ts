@@ -4,8 +4,10 @@ import path from 'node:path';
 import { type ControllerCommand, ControllerUnderTest } from '../../bench/controller-under-test.ts';
 import { installForOtherControllers } from '../../bench/foreign-crds.ts';
 import { type KubeObject, type Pod, type ResourceType, resources, type VirtualMachine } from '../../src/api/index.ts';
-import { sleep } from '../../src/base/index.ts';
+import { type Component, errorMessage, silentLogger, sleep } from '../../src/base/index.ts';
 import { KubeClient, loadKubeAccess } from '../../src/kube/index.ts';
+import { nodePaths } from '../../src/standalone/index.ts';
+import { NodeStorage } from '../../src/standalone/supervisor/node-storage.ts';
 import { definitionOf, definitions } from '../fixtures/controller/cdi.ts';
 import { PlayedNode } from '../fixtures/controller/played-node.ts';
 import { startKubeApiserver } from '../fixtures/kube-apiserver.ts';
@@ -24,9 +26,13 @@ const importerKinds = [
   cdiKind('cdiconfigs', 'CDIConfig'),
   cdiKind('storageprofiles', 'StorageProfile'),
 ];
+/** What storage with snapshots brings; without a classes' kind there is no snapshot controller in a cluster. */
+const snapshotKinds = [resources.volumeSnapshots, resources.volumeSnapshotContents, resources.volumeSnapshotClasses];
 /** Kinds whose objects are compared. Of pods the specs are compared by themselves, in launcher-pods. */
 const compared = [
   ...[resources.virtualMachines, resources.virtualMachineInstances, resources.replicaSets, resources.pools],
+  ...[resources.virtualMachineSnapshots, resources.virtualMachineSnapshotContents, resources.volumeSnapshots],
+  ...[resources.virtualMachineRestores, resources.virtualMachineClones, resources.persistentVolumeClaims],
   ...[resources.dataVolumes, revisions, resources.pods, resources.events],
 ];
 const limitMs = 40_000;
@@ -34,13 +40,17 @@ const limitMs = 40_000;
 const quietMs = 2_000;
 const lookMs = 250;
 
-/** What there is in a namespace after a scene: objects without what differs by chance, by kind and name. */
-export type Outcome = Readonly<Record<string, unknown>>;
+/** What there is in a namespace: objects without what differs by chance, by kind and name. */
+type Objects = Readonly<Record<string, unknown>>;
+
+/** What there is after a scene, or why it did not come to its end. */
+export type Outcome = { readonly objects: Objects } | { readonly problem: string };
 
 export interface Stage {
   readonly client: KubeClient;
   readonly namespace: string;
   readonly create: (type: ResourceType, name: string, spec: object) => Promise<void>;
+  readonly remove: (type: ResourceType, name: string) => Promise<void>;
   readonly patch: (type: ResourceType, name: string, body: object) => Promise<void>;
   /** Until an object of this name is so; throws after 40 s. */
   readonly until: <T extends KubeObject>(type: ResourceType, name: string, holds: (object: T) => boolean) => Promise<T>;
@@ -63,8 +73,11 @@ export async function playScenes(
   const client = new KubeClient({ userAgent: 'scenes', rateLimit: { qps: 1000, burst: 1000 } }, { access });
   const node = new PlayedNode(client, 'node1');
   const controller = new ControllerUnderTest(program, { dir, kubeconfig: server.adminKubeconfig, admin: client }, 1);
+  let storage: Component[] = [];
   try {
-    for (const kind of importerKinds) await client.create(definitions, definitionOf(kind));
+    for (const kind of [...importerKinds, ...snapshotKinds]) await client.create(definitions, definitionOf(kind));
+    server.kubectl('wait', '--for=condition=Established', 'crd', '--all', '--timeout=30s');
+    storage = await startStorage(client, dir);
     await installForOtherControllers({ kind: 'cluster', admin: client });
     await client.create(resources.kubevirts, {
       ...{ apiVersion: 'kubevirt.io/v1', kind: 'KubeVirt', metadata: { name: 'kubevirt', namespace: 'kubevirt' } },
@@ -80,10 +93,15 @@ export async function playScenes(
     const play = async ([name, scene]: [string, Scene]) => {
       const namespace = name.toLowerCase().replace(/[^a-z]+/g, '-');
       await client.create(resources.namespaces, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } });
-      await scene(stageOf(client, namespace)).catch((cause: unknown) => {
-        throw new Error(`${program.name}: ${name}\n${controller.logTail()}`, { cause });
-      });
-      return [name, await quiet(client, namespace)] as const;
+      try {
+        await scene(stageOf(client, namespace));
+        return [name, { objects: await quiet(client, namespace) }] as const;
+      } catch (error) {
+        const left = JSON.stringify(await outcomeOf(client, namespace), undefined, 2);
+        const log = controller.logLines((line) => line.includes(namespace)).slice(-10);
+        const problem = `${program.name}: ${errorMessage(error)}\n${left}\n${log.join('\n')}`;
+        return [name, { problem }] as const;
+      }
     };
     const outcomes = Object.fromEntries(await Promise.all(Object.entries(scenes).map(play)));
     if (node.problems.length > 0) throw new Error(node.problems.join('; '));
@@ -91,10 +109,21 @@ export async function playScenes(
   } finally {
     await controller.stop('SIGKILL');
     await node.stop();
+    for (const component of storage.toReversed()) await component.stop();
     client.close();
     await server.stop();
     rmSync(dir, { recursive: true, force: true });
   }
+}
+
+/** That of the standalone node: claims are bound to images of this machine, snapshots are copies of them. */
+async function startStorage(client: KubeClient, dir: string): Promise<Component[]> {
+  const components = await new NodeStorage(nodePaths(path.join(dir, 'storage')), {
+    client,
+    log: silentLogger,
+  }).components();
+  for (const component of components) await component.start(AbortSignal.timeout(30_000));
+  return components;
 }
 
 function stageOf(client: KubeClient, namespace: string): Stage {
@@ -115,6 +144,9 @@ function stageOf(client: KubeClient, namespace: string): Stage {
     create: async (type, name, spec) => {
       const apiVersion = type.group === '' ? type.version : `${type.group}/${type.version}`;
       await client.create(type, { apiVersion, kind: type.kind, metadata: { name, namespace }, spec } as KubeObject);
+    },
+    remove: async (type, name) => {
+      await client.delete(type, { namespace, name });
     },
     patch: async (type, name, body) => {
       await client.patch(type, { namespace, name }, body, 'merge');
@@ -138,7 +170,7 @@ function stageOf(client: KubeClient, namespace: string): Stage {
 }
 
 /** When nothing has changed for a while. */
-async function quiet(client: KubeClient, namespace: string): Promise<Outcome> {
+async function quiet(client: KubeClient, namespace: string): Promise<Objects> {
   const end = performance.now() + limitMs;
   let [last, sinceMs] = ['', performance.now()];
   while (performance.now() < end && performance.now() - sinceMs < quietMs) {
@@ -146,10 +178,10 @@ async function quiet(client: KubeClient, namespace: string): Promise<Outcome> {
     if (now !== last) [last, sinceMs] = [now, performance.now()];
     await sleep(lookMs);
   }
-  return JSON.parse(last) as Outcome;
+  return JSON.parse(last) as Objects;
 }
 
-async function outcomeOf(client: KubeClient, namespace: string): Promise<Outcome> {
+async function outcomeOf(client: KubeClient, namespace: string): Promise<Objects> {
   const objects: KubeObject[] = [];
   for (const type of compared) {
     const { items } = await client.list<KubeObject>(type, { namespace });
@@ -161,13 +193,17 @@ async function outcomeOf(client: KubeClient, namespace: string): Promise<Outcome
       .reduce((all, [from, to]) => all.replaceAll(from, to), text)
       .replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, 'TIME')
       .replace(/(revision-start-vm-[^"]*)-\d+\b/g, '$1-GENERATION')
+      .replace(/"resourceVersion":"\d+"/g, '"resourceVersion":"VERSION"')
       .replace(/[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}/g, 'UUID')
       .replace(/virt-launcher-([a-z0-9-]+)-[a-z0-9]{5}\b/g, 'virt-launcher-$1-*');
   const plain = objects.map((object) => [keyOf(object), JSON.parse(tidy(JSON.stringify(shown(object))))] as const);
   const events = plain.filter(([, object]) => 'reason' in object);
   const others = plain.filter(([, object]) => !('reason' in object)).map(([key, object]) => [tidy(key), object]);
   const told = events.map(([, { involved, type, reason, message }]) => `${involved}: ${type} ${reason}: ${message}`);
-  return { ...Object.fromEntries(others), events: Object.fromEntries(told.sort().map((text) => [text, 'told'])) };
+  return {
+    ...Object.fromEntries(others),
+    ...Object.fromEntries(told.sort().map((text) => [`events.${text}`, 'told'])),
+  };
 }
 
 const keyOf = ({ kind, metadata }: KubeObject) => `${kind} ${metadata.name}`;

@@ -1,11 +1,21 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { bundleProgram } from '../../scripts/bundle.mjs';
-import { type KubeObject, resources, type VirtualMachine, type VirtualMachineInstance } from '../../src/api/index.ts';
+import {
+  findCondition,
+  type KubeObject,
+  type PersistentVolumeClaim,
+  resources,
+  type VirtualMachine,
+  type VirtualMachineClone,
+  type VirtualMachineInstance,
+  type VirtualMachineRestore,
+  type VirtualMachineSnapshot,
+} from '../../src/api/index.ts';
 import { isRecord } from '../../src/base/index.ts';
 import type { KubeClient } from '../../src/kube/index.ts';
 import { type ControllerDeparture, departures } from './controller-departures.ts';
-import { isReady, type Outcome, playScenes, type Scene, vmSpec } from './controller-scenes.ts';
+import { isReady, type Outcome, playScenes, type Scene, type Stage, vmSpec } from './controller-scenes.ts';
 
 /**
  * Upstream's virt-controller and ours are played the same scenes, each on a real kube-apiserver of its own; what is in the API in the end is
@@ -14,6 +24,12 @@ import { isReady, type Outcome, playScenes, type Scene, vmSpec } from './control
 
 const machineAddress = '192.168.126.1';
 const { virtualMachines: vms, virtualMachineInstances: vmis, replicaSets, pools, dataVolumes } = resources;
+const {
+  virtualMachineSnapshots: snapshots,
+  virtualMachineRestores: restores,
+  virtualMachineClones: clones,
+} = resources;
+const { virtualMachineInstancetypes: instancetypes, virtualMachinePreferences: preferences } = resources;
 
 interface Parts {
   readonly assets: string;
@@ -31,6 +47,45 @@ async function endPods(client: KubeClient, namespace: string): Promise<void> {
     await client.patch(resources.pods, metadata, { status }, 'strategic', { subresource: 'status' });
 }
 
+const vmNamed = (name: string) => ({ apiGroup: 'kubevirt.io', kind: vms.kind, name });
+const isTaken = ({ status }: VirtualMachineSnapshot) => status?.readyToUse === true;
+const isRestored = ({ status }: VirtualMachineRestore) => status?.complete === true;
+const isStopped = ({ status }: VirtualMachine) => status?.printableStatus === 'Stopped';
+const hasFailure = ({ status }: VirtualMachine) => findCondition(status?.conditions, 'Failure')?.status === 'True';
+
+/** A VM that is halted, with a disk on a claim that is bound. Storage of this machine copies no disk that a guest writes to. */
+async function makeWithClaim({ create, until }: Stage): Promise<void> {
+  await create(resources.persistentVolumeClaims, 'disk', {
+    accessModes: ['ReadWriteOnce'],
+    resources: { requests: { storage: '4Mi' } },
+  });
+  const isBound = ({ status }: PersistentVolumeClaim) => status?.phase === 'Bound';
+  await until<PersistentVolumeClaim>(resources.persistentVolumeClaims, 'disk', isBound);
+  await create(vms, 'vm', vmSpec('Halted', { persistentVolumeClaim: { claimName: 'disk' } }));
+  await until<VirtualMachine>(vms, 'vm', isStopped);
+}
+
+async function takeSnapshot({ create, until }: Stage): Promise<void> {
+  await create(snapshots, 'snap', { source: vmNamed('vm') });
+  await until<VirtualMachineSnapshot>(snapshots, 'snap', isTaken);
+}
+
+const restoreTo = (name: string, more: object = {}) => ({
+  target: vmNamed(name),
+  virtualMachineSnapshotName: 'snap',
+  ...more,
+});
+
+/** The VM as most scenes have it, with an instance type in place of memory of its own. */
+function typedVmSpec(more: object = {}) {
+  const { template, ...spec } = vmSpec('Always');
+  const { memory: _memory, ...domain } = template.spec.domain;
+  const named = { instancetype: { kind: instancetypes.kind, name: 'small' }, ...more };
+  return { ...spec, ...named, template: { ...template, spec: { ...template.spec, domain } } };
+}
+const small = { cpu: { guest: 2 }, memory: { guest: '64Mi' } };
+const preferred = { preference: { kind: preferences.kind, name: 'modern' } };
+
 const scenes: Readonly<Record<string, Scene>> = {
   'a VM runs': async ({ create, until }) => {
     await create(vms, 'vm', vmSpec('Always'));
@@ -44,7 +99,7 @@ const scenes: Readonly<Record<string, Scene>> = {
   },
   'a VM is halted': async ({ create, until }) => {
     await create(vms, 'vm', vmSpec('Halted'));
-    await until<VirtualMachine>(vms, 'vm', ({ status }) => status?.printableStatus === 'Stopped');
+    await until<VirtualMachine>(vms, 'vm', isStopped);
   },
   'a VMI of its own': async ({ create, until }) => {
     const { template } = vmSpec('Always');
@@ -56,7 +111,7 @@ const scenes: Readonly<Record<string, Scene>> = {
     await until<VirtualMachine>(vms, 'vm', isReady);
     await endPods(client, namespace);
     await patch(vmis, 'vm', { status: { phase: 'Failed' } });
-    await until<VirtualMachine>(vms, 'vm', ({ status }) => status?.printableStatus === 'Stopped');
+    await until<VirtualMachine>(vms, 'vm', isStopped);
   },
   'a template changes while the guest runs': async ({ create, until, patch }) => {
     await create(vms, 'vm', vmSpec('Always'));
@@ -91,6 +146,75 @@ const scenes: Readonly<Record<string, Scene>> = {
     await create(pools, 'pool', { replicas: 2, selector: { matchLabels: { app: 'guest' } }, virtualMachineTemplate });
     await untilCount(vmis, 2, runs);
   },
+  'a snapshot of a VM that is halted': async (stage) => {
+    await makeWithClaim(stage);
+    await takeSnapshot(stage);
+  },
+  'a snapshot of a VM that runs': async (stage) => {
+    await stage.create(vms, 'vm', vmSpec('Always'));
+    await stage.until<VirtualMachine>(vms, 'vm', isReady);
+    await takeSnapshot(stage);
+  },
+  'a snapshot of a VM that is not there': async ({ create, until }) => {
+    await create(snapshots, 'snap', { source: vmNamed('missing') });
+    await until<VirtualMachineSnapshot>(snapshots, 'snap', ({ status }) => (status?.conditions ?? []).length > 0);
+  },
+  'a snapshot is deleted': async (stage) => {
+    await makeWithClaim(stage);
+    await takeSnapshot(stage);
+    await stage.remove(snapshots, 'snap');
+    await stage.untilGone(snapshots, 'snap');
+  },
+  'a VM that is halted is restored': async (stage) => {
+    await makeWithClaim(stage);
+    await takeSnapshot(stage);
+    await stage.create(restores, 'restore', restoreTo('vm'));
+    await stage.until<VirtualMachineRestore>(restores, 'restore', isRestored);
+  },
+  'a VM that runs is stopped to be restored': async (stage) => {
+    const { create, until, patch } = stage;
+    await create(vms, 'vm', vmSpec('Always'));
+    await until<VirtualMachine>(vms, 'vm', isReady);
+    await takeSnapshot(stage);
+    await create(restores, 'restore', restoreTo('vm'));
+    await until<VirtualMachineRestore>(restores, 'restore', ({ status }) => (status?.conditions ?? []).length > 0);
+    await patch(vms, 'vm', { spec: { runStrategy: 'Halted' } });
+    await until<VirtualMachineRestore>(restores, 'restore', isRestored);
+  },
+  'a snapshot becomes another VM': async (stage) => {
+    await makeWithClaim(stage);
+    await takeSnapshot(stage);
+    await stage.create(restores, 'restore', restoreTo('other'));
+    await stage.until<VirtualMachineRestore>(restores, 'restore', isRestored);
+    await stage.until<VirtualMachine>(vms, 'other', isStopped);
+  },
+  'a restore of a snapshot that is not there': async (stage) => {
+    const { create, until } = stage;
+    await makeWithClaim(stage);
+    await create(restores, 'restore', restoreTo('vm'));
+    await until<VirtualMachineRestore>(restores, 'restore', ({ status }) => (status?.conditions ?? []).length > 0);
+  },
+  'a VM is cloned': async (stage) => {
+    await makeWithClaim(stage);
+    await stage.create(clones, 'clone', { source: vmNamed('vm'), target: vmNamed('twin') });
+    await stage.until<VirtualMachineClone>(clones, 'clone', ({ status }) => status?.phase === 'Succeeded');
+    await stage.until<VirtualMachine>(vms, 'twin', isStopped);
+  },
+  'a VM has an instance type and a preference': async ({ create, until }) => {
+    await create(instancetypes, 'small', small);
+    await create(preferences, 'modern', { devices: { preferredInterfaceModel: 'e1000e' } });
+    await create(vms, 'vm', typedVmSpec(preferred));
+    await until<VirtualMachine>(vms, 'vm', isReady);
+  },
+  'an instance type is not there': async ({ create, until }) => {
+    await create(vms, 'vm', typedVmSpec());
+    await until<VirtualMachine>(vms, 'vm', hasFailure);
+  },
+  'an instance type and a template want different memory': async ({ create, until }) => {
+    await create(instancetypes, 'small', small);
+    await create(vms, 'vm', { ...typedVmSpec(), template: vmSpec('Always').template });
+    await until<VirtualMachine>(vms, 'vm', hasFailure);
+  },
   'a VM is deleted while its guest runs': async ({ create, until, untilGone, client, namespace }) => {
     await create(vms, 'vm', vmSpec('Always'));
     await until<VirtualMachine>(vms, 'vm', isReady);
@@ -114,7 +238,7 @@ after(() => undefined);
 
 for (const name of Object.keys(scenes)) {
   test(`upstream's controller and ours end alike: ${name}`, () => {
-    const found = differences(outcomes.theirs[name], outcomes.ours[name], '');
+    const found = differences(objectsOf(outcomes.theirs[name]), objectsOf(outcomes.ours[name]), '');
     const unexpected = found.filter((line) => {
       const covering = departures.filter(({ path }) => covers(path, line));
       for (const one of covering) used.add(one);
@@ -130,6 +254,11 @@ test('each departure is one', () => {
     [],
   );
 });
+
+function objectsOf(outcome: Outcome | undefined) {
+  assert.ok(outcome && 'objects' in outcome, outcome && 'problem' in outcome ? outcome.problem : 'not played');
+  return outcome.objects;
+}
 
 /** `*` stands for anything. */
 function covers(path: string, line: string): boolean {

@@ -62,6 +62,7 @@ function failed(reason: string, message: string): ClonePlan {
   return { steps: [], events: [{ type: 'Warning', reason, message }], says };
 }
 
+const normal = (reason: string, message: string): ObjectEvent => ({ type: 'Normal', reason, message });
 const unsupported = ({ volumes }: Facts) =>
   volumes.filter(({ claimName, support }) => claimName !== undefined && support.kind !== 'snapshot');
 
@@ -99,8 +100,9 @@ const presentTable = ruleTable<Facts, ClonePlan>(
       why: 'The VM is there and its claims are filled: what was made on the way is taken away.',
       when: (facts) =>
         phaseOf(facts) === 'Succeeded' && Boolean(facts.clone.status?.restoreName ?? facts.clone.status?.snapshotName),
-      plan: ({ names }) => ({
+      plan: ({ clone, names }) => ({
         steps: [{ step: 'deleteHelpers' }],
+        events: [normal('PVCBound', `all PVC for clone ${clone.metadata.name} are bound`)],
         says: { ...ready, phase: 'Succeeded', snapshotName: null, restoreName: null, targetName: names.target },
       }),
     },
@@ -129,9 +131,12 @@ const presentTable = ruleTable<Facts, ClonePlan>(
       name: 'restored',
       why: 'The VM has been made of the snapshot.',
       when: isRestored,
-      plan: ({ names }) => ({
+      plan: ({ clone, names }) => ({
         steps: [],
-        events: [{ type: 'Normal', reason: 'TargetVMCreated', message: `created target VM ${names.target}` }],
+        events: [
+          normal('RestoreReady', `restore ${names.restore} for clone ${clone.metadata.name} is ready to use`),
+          normal('TargetVMCreated', `created target VM ${names.target} for clone ${clone.metadata.name}`),
+        ],
         says: { ...ready, phase: 'Succeeded', restoreName: names.restore, targetName: names.target },
         requeueAfterMs: 0,
       }),

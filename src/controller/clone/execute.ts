@@ -11,7 +11,7 @@ import {
 } from '../../api/index.ts';
 import { errorMessage } from '../../base/index.ts';
 import { createOrFind, getIfThere, type KubeClient, writeIfThere } from '../../kube/index.ts';
-import type { Executors, Outcome, ReadYourWrites, StepContext } from '../../reconcile/index.ts';
+import type { Executors, ObjectEvent, Outcome, ReadYourWrites, StepContext } from '../../reconcile/index.ts';
 import { controllerReference } from '../owned/index.ts';
 import type { CloneStepArgs } from './decide.ts';
 import type { PresentClone } from './observe.ts';
@@ -68,8 +68,13 @@ async function createRestore(_step: object, context: ExecuteContext): Promise<Ou
   };
   try {
     const isNew = await create(types.restore, restore, context.restores, context);
-    const message = `created restore ${names.restore} for clone ${clone.metadata.name}`;
-    return isNew ? { kind: 'done', events: [{ type: 'Normal', reason: 'RestoreCreated', message }] } : done;
+    const isReady = `snapshot ${names.snapshot} for clone ${clone.metadata.name} is ready to use`;
+    const isMade = `created restore ${names.restore} for clone ${clone.metadata.name}`;
+    const events: ObjectEvent[] = [
+      { type: 'Normal', reason: 'SnapshotReady', message: isReady },
+      { type: 'Normal', reason: 'RestoreCreated', message: isMade },
+    ];
+    return isNew ? { kind: 'done', events } : done;
   } catch (error) {
     if (context.signal.aborted) throw error;
     const message = `failed creating restore ${names.restore} for clone ${clone.metadata.name}: ${errorMessage(error)}`;

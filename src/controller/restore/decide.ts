@@ -333,6 +333,12 @@ const presentTable = ruleTable<Facts, RestorePlan>(
         requeueAfterMs: lookMs,
       }),
     },
+    {
+      name: 'without-owner',
+      why: 'The VM was made of the snapshot: the restore goes with it, as one of a VM that was there before.',
+      when: ({ restore, target }) => target !== undefined && !restore.metadata.ownerReferences?.length,
+      plan: () => ({ steps: [{ step: 'protect' }], requeueAfterMs: lookMs }),
+    },
   ],
   {
     name: 'restored',

@@ -112,6 +112,19 @@ describe('rules of clones', () => {
     );
   });
 
+  test('how far it is comes as events, as upstream tells it', () => {
+    const eventsOf = (facts: Partial<PresentClone>) =>
+      decideClone(seen(facts)).events?.map(({ type, reason, message }) => `${type} ${reason}: ${message}`);
+    const { restore: restoreName, target: targetName } = seen().names;
+    const { name } = seen().clone.metadata;
+    assert.deepEqual(eventsOf({ ...taken, restore: complete, target: vm }), [
+      `Normal RestoreReady: restore ${restoreName} for clone ${name} is ready to use`,
+      `Normal TargetVMCreated: created target VM ${targetName} for clone ${name}`,
+    ]);
+    const bound = eventsOf({ clone: succeeded, target: vm, restore: complete, isBound: true });
+    assert.deepEqual(bound, [`Normal PVCBound: all PVC for clone ${name} are bound`]);
+  });
+
   test('what is pending is looked at ever more seldom, down to once a minute', () => {
     const pauseAfter = (waitedMs: number, rule: string, facts: Partial<PresentClone>) => {
       const lastRule = { rule, since: new Date(now.getTime() - waitedMs) };

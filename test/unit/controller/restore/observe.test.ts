@@ -26,7 +26,10 @@ function restoreOf(spec: Partial<VirtualMachineRestore['spec']>, status: object 
   const target = { apiGroup: 'kubevirt.io', kind: 'VirtualMachine', name: 'vm1' };
   return {
     ...{ apiVersion: group, kind: 'VirtualMachineRestore', status },
-    metadata: { name: 'back', namespace: 'default', uid: 'u', finalizers: [finalizers.vmRestore] },
+    metadata: {
+      ...{ name: 'back', namespace: 'default', uid: 'u', finalizers: [finalizers.vmRestore] },
+      ownerReferences: [{ apiVersion: 'kubevirt.io/v1', kind: 'VirtualMachine', name: 'vm1', uid: 'uid-vm1' }],
+    },
     spec: { target, virtualMachineSnapshotName: 'snap', ...spec },
   };
 }

@@ -23,6 +23,7 @@ import { buildVm } from '../builders.ts';
 import { buildContent, buildSnapshot } from './builders.ts';
 
 const now = new Date('2026-01-01T00:10:00Z');
+const owner = { apiVersion: 'kubevirt.io/v1', kind: 'VirtualMachine', name: 'vm1', uid: 'uid-vm', controller: true };
 type Spec = Partial<VirtualMachineRestore['spec']>;
 
 function restoreOf(
@@ -32,7 +33,10 @@ function restoreOf(
 ): VirtualMachineRestore {
   return {
     ...{ apiVersion: 'snapshot.kubevirt.io/v1beta1', kind: 'VirtualMachineRestore' },
-    metadata: { name: 'back', namespace: 'default', uid: 'u', finalizers: [finalizers.vmRestore], ...metadata },
+    metadata: {
+      ...{ name: 'back', namespace: 'default', uid: 'u', finalizers: [finalizers.vmRestore] },
+      ...{ ownerReferences: [owner], ...metadata },
+    },
     spec: {
       target: { apiGroup: 'kubevirt.io', kind: 'VirtualMachine', name: 'vm1' },
       virtualMachineSnapshotName: 'snap',
@@ -193,6 +197,11 @@ const rows: readonly (readonly [rule: string, seen: RestoreObservation, steps: s
     'writeTarget',
   ],
   ['claims-without-owner', seen({ isRestored: true, source: sourceOf({ volumes: [awaited] }) }), 'ownClaims'],
+  [
+    'without-owner',
+    seen({ isRestored: true, restore: restoreOf({}, listed, { ownerReferences: undefined }) }),
+    'protect',
+  ],
   ['obsolete-data-volumes', seen({ isRestored: true, leftover: [dataVolume] }), 'deleteDataVolumes'],
   ['former-state', seen({ isRestored: true, formerState: [claimOf()] }), 'deleteFormerState'],
   ['restored', seen({ isRestored: true }), 'ownRevisions unlockTarget'],
