@@ -52,6 +52,18 @@ export interface VmiWriter {
   put(vmi: VirtualMachineInstance, signal: AbortSignal): Promise<WriteResult>;
 }
 
+/** What remembers the latest checkpoint of a VM for its next incremental backup. */
+export interface BackupTrackers {
+  /**
+   * Marks those of a VM that has started: its launcher knows no checkpoint until it is told of it again. Resolves with the reason when that
+   * is not allowed; rejects when the API server does not answer or cannot work.
+   */
+  guestStarted(
+    vm: { readonly namespace?: string; readonly name: string },
+    signal: AbortSignal,
+  ): Promise<string | undefined>;
+}
+
 /** Fire and forget; merging and limits are the recorder's. */
 export interface VmiEventRecorder {
   record(vmi: VirtualMachineInstance, event: VmiEvent): void;
@@ -173,6 +185,7 @@ export interface AgentPorts {
   readonly vmis: VmiStore;
   readonly lookup: VmiLookup;
   readonly writer: VmiWriter;
+  readonly backupTrackers: BackupTrackers;
   readonly events: VmiEventRecorder;
   readonly domains: DomainViews;
   readonly ghosts: GhostRecordLookup;

@@ -7,7 +7,7 @@ import { EventRecorder } from '../../kube/index.ts';
 import { LauncherClients, type LauncherHost } from '../../launcher-client/index.ts';
 import type { ReconcileObserver } from '../../reconcile/index.ts';
 import type { AgentOptions } from '../options.ts';
-import { KubeVmis, kubeVmiLookup, kubeVmiWriter, launcherPort } from './adapters/index.ts';
+import { KubeVmis, type kubeBackupTrackers, kubeVmiLookup, kubeVmiWriter, launcherPort } from './adapters/index.ts';
 import { type HostHook, HostWork, type HostWorkFacts, OrphanedHostWork } from './host/index.ts';
 import { defaultDispatcherOptions, VmiDispatcher } from './loop/index.ts';
 import type { AgentPorts } from './ports.ts';
@@ -103,7 +103,9 @@ function launcherSide(options: VmiOptions, logger: Logger, onLauncherEvent: OnLa
 /** What the loop needs that is not of its own parts. */
 export interface Surroundings
   extends Pick<AgentPorts, 'config' | 'host' | 'migrationProxies' | 'migrationNotes' | 'clock'> {
-  readonly client: Parameters<typeof kubeVmiLookup>[0] & Parameters<typeof kubeVmiWriter>[0];
+  readonly client: Parameters<typeof kubeVmiLookup>[0] &
+    Parameters<typeof kubeVmiWriter>[0] &
+    Parameters<typeof kubeBackupTrackers>[0];
 }
 
 /** The real parts fitted to what the VMI loop asks for. */
@@ -116,6 +118,11 @@ export function vmiPorts(
     vmis,
     lookup: kubeVmiLookup(client),
     writer: kubeVmiWriter(client),
+    backupTrackers: {
+      // Few VMs have any: read when the first is there.
+      guestStarted: async (vm, signal) =>
+        (await import('./adapters/backup-trackers.ts')).kubeBackupTrackers(client).guestStarted(vm, signal),
+    },
     events: eventPort(recorder),
     domains,
     ghosts: domains.ghostRecords,

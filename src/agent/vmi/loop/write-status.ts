@@ -1,5 +1,5 @@
 import type { Key, VirtualMachineInstance } from '../../../api/index.ts';
-import { CodedError } from '../../../base/index.ts';
+import { CodedError, memberAt } from '../../../base/index.ts';
 import { type ReadYourWrites, type WriteAttempt, type WriteOutcome, writeGuarded } from '../../../reconcile/index.ts';
 import type { Remember } from '../observe/index.ts';
 import type { AgentPorts, VmiEvent } from '../ports.ts';
@@ -30,6 +30,7 @@ export type StatusWrite = WriteOutcome<Taken, NothingTaken>;
 export interface WritePorts {
   readonly writer: AgentPorts['writer'];
   readonly lookup: AgentPorts['lookup'];
+  readonly backupTrackers: AgentPorts['backupTrackers'];
   readonly vmis: ReadYourWrites<VirtualMachineInstance>;
 }
 
@@ -83,15 +84,32 @@ async function writeOnce(
   base: VirtualMachineInstance,
   reconciled: Reconciled,
   refused: Refused | undefined,
-  { writer }: WritePorts,
+  ports: WritePorts,
   signal: AbortSignal,
 ): Promise<Attempt<{ readonly result: RefusedWrite; readonly projection: Projection }>> {
   const projection = project(base, refused ? { ...reconciled, refused } : reconciled);
   if (!projection.vmi) return { kind: 'unchanged', note: takenOf(projection, refused, reconciled) };
+  const { writer, backupTrackers } = ports;
+  // First the trackers: from then on backups begin, and those that go on from a checkpoint would be refused.
+  const untold = beginsTracking(base, projection.vmi)
+    ? await backupTrackers.guestStarted(base.metadata, signal)
+    : undefined;
+  if (untold !== undefined) return writeOnce(base, reconciled, withoutTracking(untold, refused), ports, signal);
   const result = await writer.put(projection.vmi, signal);
   if (result.kind === 'gone' || result.kind === 'conflict') return { kind: result.kind };
   if (result.kind === 'refused') return { kind: 'refused', refusal: { result, projection } };
   return { kind: 'written', object: result.vmi, note: takenOf(projection, refused, reconciled) };
+}
+
+function beginsTracking(base: VirtualMachineInstance, next: VirtualMachineInstance): boolean {
+  const [before, after] = [base, next].map(({ status }) => memberAt(status, 'changedBlockTracking', 'state'));
+  return after === 'Enabled' && before !== after;
+}
+
+/** Until trackers can be told the VMI says that tracking has not begun, and no backup begins. */
+function withoutTracking(message: string, refused: Refused | undefined): Refused {
+  const parts = [...(refused?.parts ?? []), 'changedBlockTracking'];
+  return { parts, message: clip(message, maxProblemBytes), makeRoom: refused?.makeRoom ?? false };
 }
 
 /** Also when the part that is not taken is tried again. */
