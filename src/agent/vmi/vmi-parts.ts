@@ -7,7 +7,7 @@ import { EventRecorder } from '../../kube/index.ts';
 import { LauncherClients, type LauncherHost } from '../../launcher-client/index.ts';
 import type { ReconcileObserver } from '../../reconcile/index.ts';
 import type { AgentOptions } from '../options.ts';
-import { KubeVmis, type kubeBackupTrackers, kubeVmiLookup, kubeVmiWriter, launcherPort } from './adapters/index.ts';
+import { KubeVmis, kubeBackupTrackers, kubeVmiLookup, kubeVmiWriter, launcherPort } from './adapters/index.ts';
 import { type HostHook, HostWork, type HostWorkFacts, OrphanedHostWork } from './host/index.ts';
 import { defaultDispatcherOptions, VmiDispatcher } from './loop/index.ts';
 import type { AgentPorts } from './ports.ts';
@@ -118,11 +118,7 @@ export function vmiPorts(
     vmis,
     lookup: kubeVmiLookup(client),
     writer: kubeVmiWriter(client),
-    backupTrackers: {
-      // Few VMs have any: read when the first is there.
-      guestStarted: async (vm, signal) =>
-        (await import('./adapters/backup-trackers.ts')).kubeBackupTrackers(client).guestStarted(vm, signal),
-    },
+    backupTrackers: kubeBackupTrackers(client),
     events: eventPort(recorder),
     domains,
     ghosts: domains.ghostRecords,
