@@ -353,7 +353,7 @@ export type ExplainFacts = Readonly<Record<string, string>>;
 /** Kinds of objects that virt-controller explains, as the command line and the addresses name them. */
 export const controllerKinds = [
   ...(['vm', 'vmi', 'vmim', 'vmirs', 'vmpool', 'vmsnapshot', 'vmsnapshotcontent', 'vmrestore', 'vmclone'] as const),
-  ...(['vmexport', 'vmbackup', 'node', 'evacuation'] as const),
+  ...(['vmexport', 'vmbackup', 'vmbackuptracker', 'node', 'evacuation'] as const),
 ] as const;
 export type ControllerKind = (typeof controllerKinds)[number];
 

@@ -9,11 +9,19 @@ export interface ExportVolume {
   formats?: { format: ExportFormat; url: string }[];
 }
 
+/** A disk of a backup: its bytes, and which of them are worth reading. */
+export interface ExportBackup {
+  name: string;
+  endpoints?: { endpoint: 'data' | 'map'; url: string }[];
+}
+
 /** What is exported, as seen from inside of the cluster or from outside. */
 export interface ExportLink {
   /** Authorities of whoever answers at the URLs, PEM. */
   cert: string;
   volumes?: ExportVolume[];
+  /** Disks of a backup that is read from a guest that runs. */
+  backups?: ExportBackup[];
   manifests?: { type: 'all' | 'auth-header-secret'; url: string }[];
 }
 

@@ -63,7 +63,7 @@ async function makeProgram(
 function controllerOptions(flags: ControllerFlags, namespace: string) {
   const { launcherImage, imagePullSecret, qemuTimeoutSeconds, launcherGroup, synced, runtimeUser, explainSocket } =
     flags;
-  const { exporterImage, exportCaDir: caDir } = flags;
+  const { exporterImage, exportCaDir, backupCaDir } = flags;
   const ofPods = {
     launcherImage,
     exporterImage,
@@ -75,7 +75,7 @@ function controllerOptions(flags: ControllerFlags, namespace: string) {
   };
   return {
     ...flags,
-    exportAccess: { caDir, namespace },
+    authorities: { exportCaDir, backupCaDir, namespace },
     config: { ...ofPods, architecture: architectures[arch()] ?? arch() },
     ...(explainSocket !== '' && { explain: { socketFile: explainSocket, pid: process.pid } }),
   };

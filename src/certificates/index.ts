@@ -6,7 +6,7 @@
 export { CertificateError } from './errors.ts';
 export { issue, isWorthKeeping, type LeafRequest, makeAuthority } from './issue.ts';
 export {
-  ensureExportAuthority,
   ensureKubevirtCertificates,
+  ensureSigningAuthority,
   type KubevirtCertificates,
 } from './kubevirt-certificates.ts';

@@ -49,12 +49,12 @@ export async function ensureKubevirtCertificates(dir: string, now: Date = new Da
 }
 
 /**
- * The authority that signs certificates of exporter pods, as `tls.crt` and `tls.key` in `dir` (0700): made when missing, torn or about to
- * expire. Throws CertificateError.
+ * An authority for others to sign with, as `tls.crt` and `tls.key` in `dir` (0700): made when missing, torn or about to expire. Throws
+ * CertificateError.
  */
-export async function ensureExportAuthority(dir: string, now: Date = new Date()): Promise<void> {
+export async function ensureSigningAuthority(dir: string, commonName: string, now: Date = new Date()): Promise<void> {
   await ensurePrivateDir(dir);
-  await ensureAuthority(dir, 'tls', 'export.kubevirt.io', now);
+  await ensureAuthority(dir, 'tls', commonName, now);
 }
 
 async function ensurePrivateDir(dir: string): Promise<void> {

@@ -37,7 +37,7 @@ import { randomText } from './random-text.ts';
 import { ownWriteEchoMs } from './reconciling.ts';
 import { ReplicaSetController, replicaSetRules } from './replica-set/index.ts';
 import { type SchedulableNode, StandaloneScheduler } from './scheduler/index.ts';
-import { SnapshotControllers } from './snapshot-controllers.ts';
+import { type AuthorityPlaces, SnapshotControllers } from './snapshot-controllers.ts';
 import { vmsByClaim, volumeIndexes } from './snapshot-source/index.ts';
 import { lowestFrequency, TscLabels } from './tsc/index.ts';
 import { VmController, vmIndexes, vmRules, vmsByDataVolume } from './vm/index.ts';
@@ -60,7 +60,7 @@ export interface ControllerOptions {
   readonly cloneWorkers: number;
   readonly exportWorkers: number;
   readonly backupWorkers: number;
-  readonly exportAccess: { readonly caDir: string; readonly namespace: string };
+  readonly authorities: AuthorityPlaces;
   /** Bind launcher pods to nodes: where no kube-scheduler runs. */
   readonly standaloneScheduler: boolean;
   /** The Unix socket for questions on decisions, if there shall be one. */

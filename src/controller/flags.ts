@@ -44,6 +44,11 @@ export const controllerFlags = {
     fallback: '/etc/virt-controller/exportca',
     help: 'tls.crt and tls.key of the authority that signs the certificates of exporter pods',
   },
+  'backup-ca-dir': {
+    kind: 'string',
+    fallback: '/etc/virt-controller/backupca',
+    help: 'tls.crt and tls.key of the authority that signs the certificates by which launchers bring backups to exporter pods',
+  },
   'image-pull-secret': { kind: 'string', fallback: '', help: 'pull secret of the launcher image' },
   ...path('kubevirt-share-dir', '/var/run/kubevirt'),
   ...path('ephemeral-disk-dir', '/var/run/kubevirt-ephemeral-disks'),
@@ -108,6 +113,7 @@ export interface ControllerFlags {
   readonly exporterImage: string;
   /** Absolute path. */
   readonly exportCaDir: string;
+  readonly backupCaDir: string;
   readonly runtimeUser: number;
   readonly standaloneScheduler: boolean;
   /** Absolute path; empty: no socket. */
@@ -151,6 +157,7 @@ export function parseControllerFlags(argv: readonly string[]): ControllerFlags |
     backupWorkers: positive('--backup-controller-threads', flags['backup-controller-threads']),
     exporterImage: flags['exporter-image'],
     exportCaDir: absolute('--export-ca-dir', flags['export-ca-dir']),
+    backupCaDir: absolute('--backup-ca-dir', flags['backup-ca-dir']),
     runtimeUser: runtimeUserOf(flags),
     standaloneScheduler: flags['standalone-scheduler'],
     unused: unusedOf(flags),

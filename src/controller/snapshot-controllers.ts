@@ -25,7 +25,9 @@ import type { Clock, Component, Logger } from '../base/index.ts';
 import type { ControllerConfig } from '../cluster-config/index.ts';
 import { type EventRecorder, Informer, type KubeClient } from '../kube/index.ts';
 import { cachedObjects, ReadYourWrites, type ReconcileObserver } from '../reconcile/index.ts';
+import { Authority } from './authority.ts';
 import { BackupController, backedUpVms, backupRules, backupTrackers } from './backup/index.ts';
+import { BackupTrackerController, backupTrackerRules } from './backup-tracker/index.ts';
 import { CloneController, cloneRules } from './clone/index.ts';
 import type { DataVolumes } from './data-volumes/index.ts';
 import type { ExplainedController } from './explain/index.ts';
@@ -43,8 +45,16 @@ export interface SnapshotControllersOptions {
   readonly cloneWorkers: number;
   readonly exportWorkers: number;
   readonly backupWorkers: number;
-  /** Where the authority of exporter pods is, and KubeVirt's own namespace. */
-  readonly exportAccess: { readonly caDir: string; readonly namespace: string };
+  readonly authorities: AuthorityPlaces;
+}
+
+/** Where authorities are, and KubeVirt's own namespace. */
+export interface AuthorityPlaces {
+  /** Of the one that signs certificates of exporter pods. */
+  readonly exportCaDir: string;
+  /** Of the one that signs certificates of launchers which bring a backup to one. */
+  readonly backupCaDir: string;
+  readonly namespace: string;
 }
 
 export interface SnapshotControllersDeps {
@@ -89,6 +99,7 @@ export class SnapshotControllers {
   readonly #clones: CloneController;
   readonly #exports: ExportController;
   readonly #backups: BackupController;
+  readonly #trackers: BackupTrackerController;
 
   constructor(options: SnapshotControllersOptions, deps: SnapshotControllersDeps) {
     const informers = makeInformers(deps);
@@ -146,11 +157,17 @@ export class SnapshotControllers {
         ...counted('vmclone'),
       },
     );
+    const { exportAuthority, backupAuthority } = authoritiesOf(options.authorities, client);
+    const exports = overlaid(informers.exports);
+    const backups = overlaid(informers.backups);
+    const trackers = overlaid(informers.backupTrackers);
+    const trackersOf = (vm: Key) => informers.backupTrackers.byIndex(bySource, vm).map(keyOf);
     this.#exports = new ExportController(
-      { workers: options.exportWorkers, ...options.exportAccess },
+      { workers: options.exportWorkers, namespace: options.authorities.namespace },
       {
         ...{ ...shared, volumeSnapshots, ownPods: deps.ownPods, randomText: deps.randomText },
-        ...{ exports: overlaid(informers.exports), services: overlaid(informers.exportServices) },
+        ...{ exports, services: overlaid(informers.exportServices), authority: exportAuthority },
+        ...{ backups, trackers, backupAuthority },
         settings: () => exportSettings(deps.config()),
         onStorageChange: storage(),
         ...counted('export-vmexport'),
@@ -159,17 +176,26 @@ export class SnapshotControllers {
     this.#backups = new BackupController(
       { workers: options.backupWorkers },
       {
-        ...{ ...shared, backups: overlaid(informers.backups), trackers: overlaid(informers.backupTrackers) },
+        ...{ ...shared, backups, trackers, exports, trackersOf },
+        tunnel: { servers: exportAuthority, launchers: backupAuthority },
         backupsOf: (kind, key) => informers.backups.byIndex(kind === 'vm' ? bySource : byTracker, key).map(keyOf),
-        trackersOf: (vm) => informers.backupTrackers.byIndex(bySource, vm).map(keyOf),
         onStorageChange: storage(),
         ...counted('vmbackup'),
       },
     );
+    this.#trackers = new BackupTrackerController(
+      { workers: options.backupWorkers },
+      { ...shared, trackers, trackersOf, ...counted('vmbackup-tracker') },
+    );
   }
 
   get components(): readonly Component[] {
-    return [this.#snapshots, this.#contents, this.#restores, this.#clones, this.#exports, this.#backups];
+    return this.#all;
+  }
+
+  get #all() {
+    const ofSnapshots = [this.#snapshots, this.#contents, this.#restores, this.#clones];
+    return [...ofSnapshots, this.#exports, this.#backups, this.#trackers];
   }
 
   /** Nothing waits for their first lists. */
@@ -178,13 +204,13 @@ export class SnapshotControllers {
   }
 
   get reconcilers() {
-    const all = [this.#snapshots, this.#contents, this.#restores, this.#clones, this.#exports, this.#backups];
-    return all.map(({ reconciler }) => reconciler);
+    return this.#all.map(({ reconciler }) => reconciler);
   }
 
   get explained(): Readonly<Record<ExplainedKind, ExplainedController>> {
     return {
       vmbackup: { source: this.#backups.reconciler, rules: backupRules },
+      vmbackuptracker: { source: this.#trackers.reconciler, rules: backupTrackerRules },
       vmclone: { source: this.#clones.reconciler, rules: cloneRules },
       vmexport: { source: this.#exports.reconciler, rules: exportRules },
       vmrestore: { source: this.#restores.reconciler, rules: restoreRules },
@@ -200,12 +226,25 @@ export class SnapshotControllers {
     meters.read('vmclone', this.#clones.reconciler);
     meters.read('export-vmexport', this.#exports.reconciler);
     meters.read('vmbackup', this.#backups.reconciler);
+    meters.read('vmbackup-tracker', this.#trackers.reconciler);
     addSnapshotMetrics(meters.registry, { isLeading, snapshots: () => this.#informers.snapshots.list() });
   }
 }
 
-type ExplainedKind = 'vmsnapshot' | 'vmsnapshotcontent' | 'vmrestore' | 'vmclone' | 'vmexport' | 'vmbackup';
+type ExplainedKind =
+  | ('vmsnapshot' | 'vmsnapshotcontent' | 'vmrestore' | 'vmclone')
+  | ('vmexport' | 'vmbackup' | 'vmbackuptracker');
 type SnapshotInformers = ReturnType<typeof makeInformers>;
+
+function authoritiesOf({ exportCaDir, backupCaDir, namespace }: AuthorityPlaces, client: KubeClient) {
+  const exporter = { dir: exportCaDir, name: 'kubevirt-export-ca', signs: 'the certificate of an export' };
+  const signs = 'the certificate by which a launcher brings a backup to its exporter';
+  const launchers = { dir: backupCaDir, name: 'kubevirt-backup-ca', signs };
+  return {
+    exportAuthority: new Authority({ ...exporter, namespace }, { client }),
+    backupAuthority: new Authority({ ...launchers, namespace }, { client }),
+  };
+}
 
 function exportSettings({ exporterImage, exporterPods, ...config }: ControllerConfig) {
   const { imagePullPolicy, imagePullSecret } = config;

@@ -13,7 +13,14 @@ export interface Exchange {
 
 export type Handler = (exchange: Exchange) => Promise<void>;
 
-export type ExportErrorCode = 'NOT_FOUND' | 'FORBIDDEN' | 'UNAUTHORIZED' | 'UNAVAILABLE' | 'BAD_REQUEST' | 'CHANGED';
+export type ExportErrorCode =
+  | 'NOT_FOUND'
+  | 'FORBIDDEN'
+  | 'UNAUTHORIZED'
+  | 'UNAVAILABLE'
+  | 'BAD_REQUEST'
+  | 'CHANGED'
+  | 'NOT_SERVED';
 
 /** Why a client does not get what it asked for, in words for it. */
 export class ExportError extends CodedError<ExportErrorCode> {}
@@ -25,6 +32,7 @@ const statuses: Readonly<Record<ExportErrorCode, number>> = {
   UNAVAILABLE: 503,
   BAD_REQUEST: 400,
   CHANGED: 500,
+  NOT_SERVED: 502,
 };
 
 export function statusOf(error: unknown): number {

@@ -1,9 +1,12 @@
+import type { Socket } from 'node:net';
+import type { TLSSocket } from 'node:tls';
 import { type Clock, errorMessage, type Logger } from '../base/index.ts';
 import { HttpServer } from '../http/index.ts';
-import { KeyPairFiles, SettableValue, TlsContext, type TlsSettings } from '../tls/index.ts';
+import { KeyPairFiles, readAuthorities, SettableValue, TlsContext, type TlsSettings } from '../tls/index.ts';
 import { checkVolume } from './disk.ts';
 import { Routes } from './routes.ts';
 import type { ExportSettings } from './settings.ts';
+import { BackupTunnels } from './tunnels.ts';
 
 export interface ExportServerDeps {
   readonly log: Logger;
@@ -28,6 +31,7 @@ export class ExportServer {
   readonly #keyPair: KeyPairFiles;
   readonly #tls: TlsContext;
   readonly #http: HttpServer;
+  readonly #tunnels: BackupTunnels | undefined;
   readonly #ending = new AbortController();
 
   constructor(settings: ExportSettings, deps: ExportServerDeps) {
@@ -36,22 +40,26 @@ export class ExportServer {
     const { log, clock } = deps;
     this.#keyPair = new KeyPairFiles(settings.keyPair, deps);
     const tls = new SettableValue<TlsSettings>(settings.tls);
-    const authorities = new SettableValue<never>();
-    this.#tls = new TlsContext({ verify: 'none' }, { keyPair: this.#keyPair, authorities, settings: tls, log });
-    const routes = new Routes(settings, {
-      log,
-      authenticated: (socket) => this.#http.authenticated(socket),
-      ending: this.#ending.signal,
-    });
+    const { backups } = settings;
+    const authorities = new SettableValue(backups && readAuthorities(backups.ca));
+    const verify = backups ? 'peers' : 'none';
+    this.#tls = new TlsContext({ verify }, { keyPair: this.#keyPair, authorities, settings: tls, log });
+    const authenticated = (socket: Socket) => this.#http.authenticated(socket);
+    const tunnels = backups && new BackupTunnels({ backupUid: backups.uid }, { log, clock, authenticated });
+    this.#tunnels = tunnels;
+    const routes = new Routes(settings, { log, authenticated, tunnels, ending: this.#ending.signal });
     this.#http = new HttpServer(
       {
         name: 'export server',
         address: { kind: 'tcp', ...settings.listen },
         limits,
-        tls: { context: this.#tls, clients: 'anyone', handshakeTimeoutMs: 10_000 },
+        tls: { context: this.#tls, clients: backups ? 'anyone-asked' : 'anyone', handshakeTimeoutMs: 10_000 },
         drainMs: lingerMs,
       },
-      { handle: (request, response) => void routes.handle(request, response), log, clock },
+      {
+        ...{ log, clock, handle: (request, response) => void routes.handle(request, response) },
+        ...(tunnels && { http2: (socket: TLSSocket) => tunnels.take(socket) }),
+      },
     );
   }
 
@@ -82,6 +90,9 @@ export class ExportServer {
     const cut = () => this.#ending.abort(new Error('the export ends'));
     if (signal.aborted) cut();
     else signal.addEventListener('abort', cut, { once: true });
+    // A backup ends at its deadline, and so does whoever reads it.
+    if (this.#tunnels) cut();
+    this.#tunnels?.close();
     await this.#http.stop();
   }
 }

@@ -3,11 +3,13 @@ import type { Socket } from 'node:net';
 import { errorMessage, type Logger } from '../base/index.ts';
 import { answerText, ExportError, type Handler, statusOf } from './answer.ts';
 import { archiveHandler } from './archive.ts';
+import { backupDataHandler, backupMapHandler } from './backups.ts';
 import { directoryHandler } from './directory.ts';
 import { gzipHandler, rawHandler } from './disk.ts';
 import { secretHandler, vmHandler } from './manifests.ts';
 import type { ExportSettings } from './settings.ts';
 import { showsToken } from './token.ts';
+import type { BackupTunnels } from './tunnels.ts';
 
 /** Of a kubelet's probe, which has no token. */
 const readyPath = '/exportready';
@@ -19,6 +21,8 @@ export interface RoutesDeps {
   readonly log: Logger;
   /** The client of this connection has shown the token. */
   readonly authenticated: (socket: Socket) => void;
+  /** Of a backup. */
+  readonly tunnels?: BackupTunnels | undefined;
   /** Aborted: nobody is served any more. */
   readonly ending: AbortSignal;
 }
@@ -42,7 +46,13 @@ export class Routes {
       if (archiveUri !== undefined) this.#exact.set(archiveUri, archiveHandler(path));
       if (dirUri !== undefined) this.#directories.set(dirUri, directoryHandler(path));
     }
-    const { vmUri, secretUri } = settings;
+    const { vmUri, secretUri, backups } = settings;
+    const { tunnels } = deps;
+    for (const { name, dataUri, mapUri } of (tunnels && backups?.disks) ?? []) {
+      if (!tunnels || !backups) continue;
+      this.#exact.set(dataUri, backupDataHandler(name, tunnels));
+      this.#exact.set(mapUri, backupMapHandler(name, backups, tunnels));
+    }
     for (const side of ['internal', 'external'] as const) {
       if (vmUri !== undefined) this.#exact.set(`/${side}${vmUri}`, vmHandler(side, settings));
       if (secretUri !== undefined) this.#exact.set(`/${side}${secretUri}`, secretHandler(settings));

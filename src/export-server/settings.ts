@@ -1,5 +1,5 @@
-import { CodedError } from '../base/index.ts';
-import { type KeyPairPaths, readTlsSettings, type TlsSettings } from '../tls/index.ts';
+import { CodedError, errorMessage } from '../base/index.ts';
+import { type KeyPairPaths, readAuthorities, readTlsSettings, type TlsSettings } from '../tls/index.ts';
 
 /** A volume of the pod, and the addresses that it is to be had at. */
 export interface ExportedVolume {
@@ -10,6 +10,24 @@ export interface ExportedVolume {
   /** Ends with a slash. */
   readonly dirUri?: string;
   readonly archiveUri?: string;
+}
+
+/** Disks of a guest that runs, as they were at one instant. */
+export interface ExportedBackups {
+  readonly uid: string;
+  /** PEM, of who signs the certificate of the launcher. */
+  readonly ca: string;
+  readonly type: 'Full' | 'Incremental';
+  /** Of the bitmap of what has changed; empty: there is none. */
+  readonly checkpoint: string;
+  readonly disks: readonly ExportedDisk[];
+}
+
+export interface ExportedDisk {
+  /** The volume's in the VM. */
+  readonly name: string;
+  readonly dataUri: string;
+  readonly mapUri: string;
 }
 
 export interface ExportSettings {
@@ -23,6 +41,8 @@ export interface ExportSettings {
   readonly vmUri?: string;
   readonly secretUri?: string;
   readonly volumes: readonly ExportedVolume[];
+  /** What a launcher brings. */
+  readonly backups?: ExportedBackups;
   /** Holds what the manifests are made of. */
   readonly manifestDir: string;
 }
@@ -33,6 +53,7 @@ export class ExportSettingsError extends CodedError<'BAD_SETTING'> {}
 type Environment = Readonly<Record<string, string | undefined>>;
 
 const pathSuffix = '_EXPORT_PATH';
+const backupSuffix = '_BACKUP_PATH';
 /** Go's numbers of TLS versions, which upstream's controller writes. */
 const versions: ReadonlyMap<string, string> = new Map([
   ['769', 'VersionTLS10'],
@@ -62,6 +83,7 @@ export function readExportSettings(env: Environment): ExportSettings {
   const deadline = env.DEADLINE ? deadlineOf(env.DEADLINE) : undefined;
   const vmUri = uriOf(env, 'EXPORT_VM_DEF_URI');
   const secretUri = uriOf(env, 'EXPORT_SECRET_DEF_URI');
+  const backups = backupsOf(env);
   return {
     listen: listenOf(env.LISTEN_ADDR || ':8443'),
     keyPair: { certFile: needed(env, 'CERT_FILE'), keyFile: needed(env, 'KEY_FILE') },
@@ -74,6 +96,7 @@ export function readExportSettings(env: Environment): ExportSettings {
       .filter((name) => name.endsWith(pathSuffix))
       .sort()
       .map((name) => volumeOf(env, name)),
+    ...(backups && { backups }),
     manifestDir: '/manifest_data',
   };
 }
@@ -81,8 +104,33 @@ export function readExportSettings(env: Environment): ExportSettings {
 /** A client that waits for what never comes is worse off than one whose export does not start. */
 function refuseUnknown(env: Environment): void {
   if (env.EXPORT_OCI_URI) throw bad('EXPORT_OCI_URI', 'archives of OCI images are not made by this server');
-  const backup = Object.keys(env).find((name) => name.endsWith('_BACKUP_PATH'));
-  if (backup !== undefined) throw bad(backup, 'backups are not served by this server');
+}
+
+function backupsOf(env: Environment): ExportedBackups | undefined {
+  const names = Object.keys(env).filter((name) => name.endsWith(backupSuffix));
+  if (names.length === 0) return undefined;
+  const type = needed(env, 'BACKUP_TYPE');
+  if (type !== 'Full' && type !== 'Incremental') throw bad('BACKUP_TYPE', 'must be Full or Incremental');
+  const checkpoint = env.BACKUP_CHECKPOINT ?? '';
+  if (type === 'Incremental' && checkpoint === '')
+    throw bad('BACKUP_CHECKPOINT', 'must be set of an incremental backup');
+  const ca = needed(env, 'BACKUP_CACERT');
+  try {
+    readAuthorities(ca);
+  } catch (cause) {
+    throw bad('BACKUP_CACERT', errorMessage(cause));
+  }
+  return { uid: needed(env, 'BACKUP_UID'), ca, type, checkpoint, disks: names.sort().map((name) => diskOf(env, name)) };
+}
+
+function diskOf(env: Environment, variable: string): ExportedDisk {
+  const prefix = variable.slice(0, -backupSuffix.length);
+  const [dataUri, mapUri] = ['DATA_URI', 'MAP_URI'].map((kind) => {
+    const uri = uriOf(env, `${prefix}_${kind}`);
+    if (uri !== undefined) return uri;
+    throw bad(`${prefix}_${kind}`, 'must be set');
+  });
+  return { name: needed(env, variable), dataUri: dataUri ?? '', mapUri: mapUri ?? '' };
 }
 
 function volumeOf(env: Environment, name: string): ExportedVolume {

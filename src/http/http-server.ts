@@ -2,6 +2,7 @@ import { createServer, type IncomingMessage, type Server, type ServerOptions, ty
 import { createServer as createHttpsServer, type Server as HttpsServer } from 'node:https';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+import type { TLSSocket } from 'node:tls';
 import {
   type BackoffOptions,
   backoffDelayMs,
@@ -47,7 +48,7 @@ export interface HttpLimits
 export interface HttpTlsOptions {
   readonly context: TlsContext;
   /** A certificate of theirs counts as authentication. */
-  readonly clients: PeerRule | 'anyone';
+  readonly clients: PeerRule | 'anyone' | 'anyone-asked';
   readonly handshakeTimeoutMs: number;
 }
 
@@ -55,6 +56,8 @@ export interface HttpServerDeps {
   readonly handle: (request: IncomingMessage, response: ServerResponse) => void;
   /** Without it a request to upgrade is a request as any other. */
   readonly upgrade?: (request: IncomingMessage, socket: Duplex, head: Buffer) => void;
+  /** Takes connections of clients that speak HTTP/2 alone. Without it there are none. */
+  readonly http2?: ((socket: TLSSocket) => void) | undefined;
   /** Asks open streams to end, so that their clients come back to a successor; Node.js no longer knows of them. */
   readonly endStreams?: () => void | Promise<void>;
   readonly log: Logger;
@@ -236,13 +239,13 @@ export class HttpServer implements Component {
   #createForProtocol(): AnyServer {
     const { tls } = this.#options;
     const { maxConnections: _max, firstRequestMs: _first, ...limits } = this.#options.limits;
-    const { handle } = this.#deps;
+    const { handle, http2 } = this.#deps;
     if (!tls) return createServer(limits, handle);
     const { context, ...options } = tls;
     return createTlsServer(
-      { ...options, protocols: ['http/1.1'] },
+      { ...options, protocols: http2 ? ['http/1.1', 'h2'] : ['http/1.1'] },
       {
-        context,
+        ...{ context, http2 },
         create: (tlsOptions) => createHttpsServer({ ...limits, ...tlsOptions }, handle),
         onAuthorized: (socket) => this.#connections.authenticated(socket),
         refusals: this.#refusals,

@@ -4,6 +4,7 @@ import { type Clock, errorMessage, type Logger } from '../base/index.ts';
 import type { cmd } from '../wire/index.ts';
 import { SevAttestation } from './attestation/index.ts';
 import { VmBackup } from './backup/index.ts';
+import { BackupTunnel } from './backup-tunnel/index.ts';
 import { commandService } from './cmd-server/index.ts';
 import type { PodPaths } from './daemon/index.ts';
 import { chownToQemu } from './disks/index.ts';
@@ -96,6 +97,7 @@ export class LauncherParts {
   readonly #migration: LiveMigration;
   readonly #dump: MemoryDump;
   readonly #backup: VmBackup;
+  readonly #tunnel: BackupTunnel;
   /** Of a guest with QEMU's user networking. */
   readonly #userNetwork: UserNetwork | undefined;
   readonly #guestPorts: GuestPortServer | undefined;
@@ -155,15 +157,17 @@ export class LauncherParts {
     this.sync = new VmiSync(named, { ...shared, prepare: deps.prepare, syncDisks, syncNetwork, onStarted });
     this.#poller = new GuestPoller({ ...named, intervals: flags }, { ...shared, store: this.#guest });
     this.#freezer = new GuestFreezer(shared);
+    // Upstream's name of it.
+    const nbdSocket = path.join(paths.socketsDir, 'backup-nbd-sock');
+    this.#tunnel = new BackupTunnel({ nbdSocket }, shared);
     this.#backup = new VmBackup(
       {
         ...named,
         vmiName: identity.name,
         hotplugDir: paths.disks.hotplugDiskDir,
-        // Upstream's name of it.
-        nbdSocket: path.join(paths.socketsDir, 'backup-nbd-sock'),
+        nbdSocket,
       },
-      { ...shared, freezer: this.#freezer },
+      { ...shared, freezer: this.#freezer, tunnel: this.#tunnel },
     );
     this.#access = new GuestAccess(
       { ...named, swtpmDir: paths.disks.swtpmDir },
@@ -230,6 +234,7 @@ export class LauncherParts {
     this.#migration.stop();
     this.#poller.stop();
     this.#freezer.stop();
+    this.#tunnel.close();
     this.#guestTime.stop();
     this.#credentials.stop();
     this.#deps.network?.stop();

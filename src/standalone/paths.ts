@@ -50,6 +50,8 @@ export interface NodePaths {
   readonly certificatesDir: string;
   /** Authority of exporter pods. */
   readonly exportCaDir: string;
+  /** Authority of launchers that bring backups to them. */
+  readonly backupCaDir: string;
   /** Where the agent serves consoles since its last start; those of further nodes are beside it. */
   readonly agentAddress: string;
   /** Address of the page with its token; for root only. */
@@ -109,12 +111,13 @@ export function membersDir({ stateDir }: NodePaths): string {
 /** What of the node's own lies directly in the state directory, or elsewhere behind a link of the owner. */
 export function nodeDirectories(paths: NodePaths): string[] {
   const { apiDir, podsDir, imagesDir, runDir, privateDir, certificatesDir, labellerDir, libvirtCacheDir } = paths;
-  const { exportCaDir } = paths;
+  const { exportCaDir, backupCaDir } = paths;
   const { claimsDir, snapshotsDir, hostDiskOwnersDir, podNetworkDir, sshDir, logDir, podLogsDir } = paths;
   const parts = [apiDir, podsDir, membersDir(paths), imagesDir, runDir, privateDir, certificatesDir, labellerDir];
   return [
     ...parts,
     exportCaDir,
+    backupCaDir,
     path.dirname(libvirtCacheDir),
     claimsDir,
     snapshotsDir,
@@ -161,6 +164,7 @@ export function nodePaths(stateDir: string): NodePaths {
     controllerSocket: path.join(root, 'kubevirt-private', 'virt-controller.sock'),
     certificatesDir: path.join(root, 'kubevirt-certificates'),
     exportCaDir: path.join(root, 'export-ca'),
+    backupCaDir: path.join(root, 'backup-ca'),
     agentAddress: path.join(run, 'agent.json'),
     webAddress: path.join(run, 'web-url'),
     webViewAddress: path.join(run, 'web-view-url'),

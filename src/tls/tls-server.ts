@@ -5,11 +5,14 @@ import type { RefusalLog } from './refusal-log.ts';
 import type { TlsContext } from './tls-context.ts';
 
 export interface TlsServerOptions {
-  /** `anyone`: clients are not asked for a certificate; the context must not verify peers then. */
-  readonly clients: PeerRule | 'anyone';
+  /**
+   * `anyone`: clients are not asked for a certificate; the context must not verify peers then. `anyone-asked`: they are, and are served whatever
+   * they show: who needs one looks at `authorized` of the socket.
+   */
+  readonly clients: PeerRule | 'anyone' | 'anyone-asked';
   /** A handshake that takes longer is ended. */
   readonly handshakeTimeoutMs: number;
-  /** Offered by ALPN; none unless given, as between migration proxies. */
+  /** Offered by ALPN, the preferred one first; none unless given, as between migration proxies. */
   readonly protocols?: readonly string[];
 }
 
@@ -19,6 +22,8 @@ export interface TlsServerDeps<S extends Server> {
   readonly create: (options: TlsOptions) => S;
   /** Its certificate allows this client in; not called where `anyone` is. */
   readonly onAuthorized?: (socket: TLSSocket) => void;
+  /** Takes connections on which HTTP/2 was agreed on. */
+  readonly http2?: ((socket: TLSSocket) => void) | undefined;
   readonly refusals: RefusalLog;
 }
 
@@ -37,7 +42,8 @@ export function createTlsServer<S extends Server>(options: TlsServerOptions, dep
   server.on('secureConnection', (socket: TLSSocket) => {
     if (!isAuthorized(socket, options, deps)) return;
     socket.setKeepAlive(true, tcpKeepAliveMs);
-    for (const serve of serving) serve.call(server, socket);
+    if (deps.http2 && socket.alpnProtocol === 'h2') deps.http2(socket);
+    else for (const serve of serving) serve.call(server, socket);
   });
   server.on('tlsClientError', (error, { remoteAddress }) => {
     const code = errorCode(error) ?? errorMessage(error);
@@ -54,7 +60,7 @@ function isAuthorized(
   { clients }: TlsServerOptions,
   { context, onAuthorized, refusals }: Pick<TlsServerDeps<Server>, 'context' | 'onAuthorized' | 'refusals'>,
 ): boolean {
-  if (clients === 'anyone') return true;
+  if (clients === 'anyone' || clients === 'anyone-asked') return true;
   const authorization = authorizeClient(socket, context.current?.authorities, clients);
   if (authorization.kind === 'authorized') {
     onAuthorized?.(socket);

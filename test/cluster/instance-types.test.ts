@@ -90,8 +90,8 @@ before(async () => {
   };
   const workers = { ...owners, vmWorkers: 2, vmiWorkers: 2, migrationWorkers: 2, evacuationWorkers: 2 };
   const deps = { client, log: silentLogger, randomUuid: randomUUID };
-  const exportAccess = { caDir: '/nonexistent', namespace: 'kubevirt' };
-  controller = new Controller({ config, ...workers, exportAccess, standaloneScheduler: true }, deps);
+  const authorities = { exportCaDir: '/nonexistent', backupCaDir: '/nonexistent', namespace: 'kubevirt' };
+  controller = new Controller({ config, ...workers, authorities, standaloneScheduler: true }, deps);
   await controller.start(AbortSignal.timeout(10_000));
 });
 after(async () => {

@@ -9,6 +9,7 @@ const sourceGroups: Readonly<Record<string, string>> = {
   PersistentVolumeClaim: '',
   VirtualMachine: 'kubevirt.io',
   VirtualMachineSnapshot: 'snapshot.kubevirt.io',
+  VirtualMachineBackup: 'backup.kubevirt.io',
 };
 
 /** What upstream's webhook says of exports (vmexport.go in pkg/storage/admitters), and of a duration that nothing can be made of. */

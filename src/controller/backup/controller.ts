@@ -5,6 +5,7 @@ import {
   resources,
   type VirtualMachineBackup,
   type VirtualMachineBackupTracker,
+  type VirtualMachineExport,
   type VirtualMachineInstance,
 } from '../../api/index.ts';
 import { type Component, type Logger, rfc3339 } from '../../base/index.ts';
@@ -25,7 +26,7 @@ import {
 import { controllerBackoff, recordEventOn, stepDeadlineMs } from '../reconciling.ts';
 import { storeStatus } from '../snapshot-source/index.ts';
 import { type BackupDecision, decideBackup } from './decide.ts';
-import { executors, refusedByLauncher } from './execute.ts';
+import { executors, refusedByLauncher, type TunnelAuthorities } from './execute.ts';
 import { type BackupObservation, guestBackupOf, type ObserveDeps, observeBackup } from './observe.ts';
 import { backupStatusOf, eventsOf, type Said } from './status.ts';
 
@@ -39,10 +40,13 @@ interface Followed {
   onChange(listener: (key: Key) => void): () => void;
 }
 
-export interface BackupControllerDeps extends Omit<ObserveDeps, 'trackers' | 'vms' | 'vmis'> {
+export interface BackupControllerDeps extends Omit<ObserveDeps, 'trackers' | 'vms' | 'vmis' | 'exports'> {
   readonly client: KubeClient;
   readonly trackers: ReadYourWrites<VirtualMachineBackupTracker>;
   readonly vms: ObserveDeps['vms'] & Followed;
+  /** Those of pulls have the names of their backups. */
+  readonly exports: ReadYourWrites<VirtualMachineExport>;
+  readonly tunnel: TunnelAuthorities;
   readonly vmis: ReadYourWrites<VirtualMachineInstance>;
   readonly events: EventRecorder;
   readonly log: Logger;
@@ -70,7 +74,7 @@ export class BackupController implements Component {
 
   /** The informers of VMs, VMIs and claims have to be synced; the others need not be. */
   async start(): Promise<void> {
-    const { backups, trackers, vms, vmis, backupsOf, trackersOf, onStorageChange } = this.#deps;
+    const { backups, trackers, vms, vmis, exports, backupsOf, trackersOf, onStorageChange } = this.#deps;
     const wakeAll = (keys: readonly Key[]) => {
       for (const key of keys) this.reconciler.wake(key);
     };
@@ -82,6 +86,9 @@ export class BackupController implements Component {
     this.#subscriptions.push(
       backups.onChange((key) => this.reconciler.wake(key)),
       trackers.onChange(byTracker),
+      exports.onChange((key) => {
+        if (backups.get(key)?.spec.mode === 'Pull') this.reconciler.wake(key);
+      }),
       vms.onChange(byVm),
       vmis.onChange((vmi) => {
         byVm(vmi);
@@ -119,7 +126,7 @@ export class BackupController implements Component {
       object: 'the backup',
       onChange: 'when the backup, its tracker, its VM or its claim changes',
     };
-    const caches = [deps.backups, deps.trackers, deps.vms, deps.vmis];
+    const caches = [deps.backups, deps.trackers, deps.exports, deps.vms, deps.vmis];
     return {
       ...factsParts(seenOf, words),
       isSynced: () => caches.every(({ synced }) => synced),
@@ -127,8 +134,8 @@ export class BackupController implements Component {
       decide: decideBackup,
       execute: async (observation, { steps }, signal) => {
         if (observation.kind !== 'present') return [];
-        const { client, backups, trackers, vmis, events, clock } = deps;
-        const context = { client, backups, trackers, vmis, events, observation, signal };
+        const { client, backups, trackers, vmis, exports, tunnel, clock } = deps;
+        const context = { client, backups, trackers, vmis, exports, tunnel, observation, signal };
         return runPlan(steps, context, { executors, deadlineMs: () => stepDeadlineMs, errorOf: stepErrorOf, clock });
       },
       write: (attempt, report, signal) => this.#write(attempt, report, signal),
@@ -167,7 +174,7 @@ function ofFailure({ code, message }: { code: string; message: string }, { statu
 /** In few words for people; keys are names of log fields, too. */
 function seenOf(observation: BackupObservation): ExplainFacts {
   if (observation.kind !== 'present') return { state: 'gone' };
-  const { backup, vmName, vmi, own, other, attachment, claim, tracker } = observation;
+  const { backup, vmName, vmi, own, other, attachment, claim, tracker, vmExport } = observation;
   const checkpoint = tracker?.status?.latestCheckpoint?.name;
   return {
     source: `${backup.spec.source?.kind} ${backup.spec.source?.name}`,
@@ -175,6 +182,12 @@ function seenOf(observation: BackupObservation): ExplainFacts {
     claim: `${backup.spec.pvcName}: ${claim ? attachment : 'missing'}`,
     guest: own ? (own.isOver ? 'has ended it' : 'is marked for it') : other ? `is marked for ${other.name}` : 'is free',
     ...(checkpoint !== undefined && { checkpoint }),
+    ...(backup.spec.mode === 'Pull' && { exporter: exporterWords(vmExport) }),
     ...(backup.metadata.deletionTimestamp && { deletion: 'asked for' }),
   };
+}
+
+function exporterWords(vmExport: VirtualMachineExport | undefined): string {
+  if (!vmExport) return 'none';
+  return vmExport.status?.phase ?? 'new';
 }

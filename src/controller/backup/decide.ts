@@ -1,9 +1,10 @@
-import { finalizers, isBackupOver, isFinal, isMigrating, trackedDisksOf } from '../../api/index.ts';
-import { memberAt } from '../../base/index.ts';
+import { finalizers, findCondition, isBackupOver, isFinal, isMigrating, trackedDisksOf } from '../../api/index.ts';
+import { memberAt, rfc3339 } from '../../base/index.ts';
 import { type Decided, decideBy, longerPause, ruleTable, type Step } from '../../reconcile/index.ts';
+import { isAwaited } from '../backup-tracker/index.ts';
 import { goneTable } from '../reconciling.ts';
 import { type BackupObservation, isBegun, type PresentBackup } from './observe.ts';
-import type { Said } from './status.ts';
+import type { Said, Served } from './status.ts';
 
 export interface BackupStepArgs {
   addFinalizer: object;
@@ -11,14 +12,18 @@ export interface BackupStepArgs {
   /** Has the claim plugged into the launcher. */
   attachClaim: object;
   detachClaim: object;
-  /** After a start of the guest: its launcher is told of the tracker's checkpoint again, or the checkpoint is given up. */
-  redefineCheckpoint: object;
   /** No other backup of this guest begins then, and its node tells in the VMI how this one goes. */
   markGuest: object;
   /** Of whichever backup. */
   unmarkGuest: object;
   startBackup: { readonly since: string | undefined };
   abortBackup: object;
+  /** Fails where nobody could read a pull: before it begins. */
+  checkAuthorities: object;
+  createExport: object;
+  deleteExport: object;
+  /** The launcher connects to the exporter then. */
+  orderExport: { readonly service: string };
   /** The tracker's latest. */
   recordCheckpoint: object;
 }
@@ -39,6 +44,12 @@ type Facts = PresentBackup;
 const pauses = { firstMs: 5_000, longestMs: 60_000 };
 const inProgress = { reason: 'Initiated', message: 'the disks of the guest are being copied' };
 
+const preparing = { reason: 'PreparingExport', message: 'an exporter is made, which the backup is read from' };
+
+const isPull = ({ backup }: Facts) => backup.spec.mode === 'Pull';
+const isLate = (facts: Facts) => isPull(facts) && leftMs(facts) === 0;
+const leftMs = ({ expiresAt, now }: Facts) => Math.max(0, expiresAt.getTime() - now.getTime());
+const isTold = ({ backup, vmExport }: Facts) => backup.status?.exportUID === vmExport?.metadata.uid;
 const isOver = ({ backup }: Facts) => isBackupOver(backup);
 const isDeleted = ({ backup }: Facts) => backup.metadata.deletionTimestamp !== undefined;
 const isKept = ({ backup }: Facts) => backup.metadata.finalizers?.includes(finalizers.vmBackup) === true;
@@ -50,14 +61,9 @@ const latestOf = ({ tracker }: Facts) => tracker?.status?.latestCheckpoint?.name
 const claimText = ({ backup }: Facts) => `claim ${backup.metadata.namespace}/${backup.spec.pvcName}`;
 
 const detach = (facts: Facts) => (isPlugged(facts) ? [{ step: 'detachClaim' } as const] : []);
+/** Whoever reads is cut off: there is nothing left to be read. */
+const close = ({ vmExport }: Facts) => (vmExport ? [{ step: 'deleteExport' } as const] : []);
 const since = (facts: Facts) => (facts.backup.spec.forceFullBackup ? undefined : latestOf(facts));
-
-/** Its launcher does not know the checkpoint: the guest was started after it was made. */
-function isForgotten({ tracker, vmi }: Facts): boolean {
-  if (tracker?.status?.checkpointRedefinitionRequired) return true;
-  const madeAt = Date.parse(tracker?.status?.latestCheckpoint?.creationTime ?? '');
-  return !(Date.parse(vmi?.metadata.creationTimestamp ?? '') < madeAt);
-}
 
 function starting(facts: Facts): BackupPlan {
   const base = since(facts);
@@ -81,13 +87,14 @@ function failed(reason: string, message: string): Said {
 
 /** It can never be made. */
 function problemOf({ backup: { spec } }: Facts): string | undefined {
-  const { source, mode = 'Push', pvcName } = spec;
+  const { source, mode = 'Push', pvcName, tokenSecretRef } = spec;
   if (!source?.name) return 'spec.source names nothing';
   if (!['VirtualMachine', 'VirtualMachineBackupTracker'].includes(source.kind))
     return `spec.source.kind ${JSON.stringify(source.kind)}: a backup is of a VirtualMachine, or by a VirtualMachineBackupTracker`;
-  if (mode !== 'Push')
-    return `spec.mode ${JSON.stringify(mode)}: this virt-controller makes backups in mode Push, which writes into a claim`;
+  if (mode !== 'Push' && mode !== 'Pull') return `spec.mode ${JSON.stringify(mode)} is none of Push, Pull`;
   if (!pvcName) return 'spec.pvcName names no claim';
+  if (mode === 'Pull' && !tokenSecretRef)
+    return 'spec.tokenSecretRef names no secret: who reads a backup in mode Pull shows the token that its key `token` has';
   return undefined;
 }
 
@@ -116,9 +123,14 @@ const presentTable = ruleTable<Facts, BackupPlan>(
   [
     {
       name: 'over-left',
-      why: 'The backup is over: its claim is unplugged, and the guest is free for another one.',
-      when: (facts) => isOver(facts) && (isPlugged(facts) || (hasGuest(facts) && facts.own !== undefined)),
-      plan: (facts) => ({ steps: [...detach(facts), ...(facts.own ? [{ step: 'unmarkGuest' } as const] : [])] }),
+      why: 'The backup is over: nobody reads it any more, its claim is unplugged, and the guest is free for another one.',
+      when: (facts) =>
+        isOver(facts) &&
+        (facts.vmExport !== undefined || isPlugged(facts) || (hasGuest(facts) && facts.own !== undefined)),
+      plan: (facts) => {
+        const isMarked = hasGuest(facts) && facts.own !== undefined;
+        return { steps: [...close(facts), ...detach(facts), ...(isMarked ? [{ step: 'unmarkGuest' } as const] : [])] };
+      },
     },
     {
       name: 'over-deleted',
@@ -140,9 +152,9 @@ const presentTable = ruleTable<Facts, BackupPlan>(
     },
     {
       name: 'done-plugged',
-      why: 'The launcher has ended the backup: its claim is unplugged before anybody is told.',
-      when: (facts) => facts.own?.isOver === true && !isLetGo(facts),
-      plan: (facts) => ({ steps: [...recorded(facts), ...detach(facts)], says: said(facts, {}) }),
+      why: 'The launcher has ended the backup: its exporter goes, and its claim is unplugged, before anybody is told.',
+      when: (facts) => facts.own?.isOver === true && (facts.vmExport !== undefined || !isLetGo(facts)),
+      plan: (facts) => ({ steps: [...recorded(facts), ...close(facts), ...detach(facts)], says: said(facts, {}) }),
     },
     {
       name: 'done',
@@ -175,10 +187,75 @@ const presentTable = ruleTable<Facts, BackupPlan>(
       }),
     },
     {
+      name: 'pull-expired',
+      why: 'The time that the backup could be read for is over: the launcher is asked to end it.',
+      when: (facts) => facts.own !== undefined && isLate(facts),
+      plan: (facts) => ({
+        steps: [{ step: 'abortBackup' }],
+        says: said(facts, {
+          progress: {
+            reason: 'Aborting',
+            message: `the time that it could be read for (spec.ttlDuration: ${facts.backup.spec.ttlDuration ?? '2h'}) is over: its launcher ends it`,
+          },
+        }),
+        requeueAfterMs: longerPause(facts, 'pull-expired', pauses),
+      }),
+    },
+    {
       name: 'guest-marked',
       why: 'The guest is marked for this backup: its launcher is asked to begin, or whether it has.',
       when: ({ own, backup }) => own !== undefined && backup.status?.type === undefined,
       plan: starting,
+    },
+    {
+      name: 'export-foreign',
+      why: 'A VirtualMachineExport of the name that this backup needs belongs to another.',
+      when: (facts) => facts.own !== undefined && isPull(facts) && facts.foreignExport !== undefined,
+      plan: (facts) => reading(facts, { ...preparing, message: foreignText(facts) }),
+    },
+    {
+      name: 'export-missing',
+      why: 'The launcher serves the backup within its pod: an exporter is made, where clients read it.',
+      when: (facts) => facts.own !== undefined && isPull(facts) && facts.vmExport === undefined,
+      plan: (facts) => ({ ...reading(facts, preparing), steps: [{ step: 'createExport' }] }),
+    },
+    {
+      name: 'export-unserved',
+      why: 'The exporter has no Service yet that the launcher could connect to.',
+      when: (facts) => facts.own !== undefined && isPull(facts) && !isTold(facts) && !serviceOf(facts),
+      plan: (facts) => reading(facts, preparing),
+    },
+    {
+      name: 'export-untold',
+      why: 'The exporter has its Service: the launcher is asked to connect to it, and serves the backup over that connection.',
+      when: (facts) => facts.own !== undefined && isPull(facts) && !isTold(facts),
+      plan: (facts) => {
+        const { steps: _none, ...plan } = reading(facts, exportPending(facts));
+        const exportUID = facts.vmExport?.metadata.uid;
+        return {
+          ...plan,
+          steps: [{ step: 'orderExport', service: serviceOf(facts) ?? '' }],
+          says: { ...plan.says, ...(exportUID !== undefined && { exportUID }) },
+        };
+      },
+    },
+    {
+      name: 'export-pending',
+      why: 'The launcher connects to the exporter, which does not serve yet.',
+      when: (facts) => facts.own !== undefined && isPull(facts) && !linksOf(facts),
+      plan: (facts) => reading(facts, exportPending(facts)),
+    },
+    {
+      name: 'export-ready',
+      why: 'Clients read the backup, with the token, until it is deleted or its time is over.',
+      when: (facts) => facts.own !== undefined && isPull(facts),
+      plan: (facts) => {
+        const served = linksOf(facts);
+        const until = rfc3339(facts.expiresAt);
+        const message = `the backup can be read at the endpoints of status.includedVolumes until ${until}: delete it when all is read`;
+        const plan = reading(facts, { reason: 'ExportReady', message });
+        return { ...plan, says: { ...plan.says, ...(served && { served }) } };
+      },
     },
     {
       name: 'under-way',
@@ -214,6 +291,16 @@ const presentTable = ruleTable<Facts, BackupPlan>(
       why: 'The backup asks for something that is not made here.',
       when: (facts) => problemOf(facts) !== undefined,
       plan: (facts) => ({ steps: [], says: failed('Failed', problemOf(facts) ?? '') }),
+    },
+    {
+      name: 'expired-early',
+      why: 'The time that the backup could be read for was over before it could begin.',
+      when: isLate,
+      plan: (facts) => {
+        const ttl = facts.backup.spec.ttlDuration ?? '2h';
+        const message = `its time (spec.ttlDuration: ${ttl}) was over before it could begin: make another one`;
+        return { steps: [], says: failed('Failed', message) };
+      },
     },
     {
       name: 'tracker-missing',
@@ -281,6 +368,22 @@ const presentTable = ruleTable<Facts, BackupPlan>(
       plan: (facts) => waits(facts, 'migrating', `${atVm(facts)} is migrating: the backup begins after it`),
     },
     {
+      name: 'checkpoint-untold',
+      why: 'The guest was started since the tracker’s checkpoint, and its launcher is not told of it yet.',
+      when: (facts) => since(facts) !== undefined && facts.tracker !== undefined && isAwaited(facts.tracker),
+      plan: (facts) => {
+        const { metadata } = facts.tracker ?? facts.backup;
+        const message = `Waiting for checkpoint redefinition on tracker ${metadata.name}: the guest was started since checkpoint ${latestOf(facts)}, and its launcher is told of it`;
+        return waits(facts, 'checkpoint-untold', message);
+      },
+    },
+    {
+      name: 'export-occupied',
+      why: 'A VirtualMachineExport has the name that an export of this backup needs.',
+      when: (facts) => isPull(facts) && facts.foreignExport !== undefined,
+      plan: (facts) => waits(facts, 'export-occupied', foreignText(facts)),
+    },
+    {
       name: 'claim-missing',
       why: 'The claim that the backup is written to does not exist; it may come.',
       when: ({ claim }) => claim === undefined || claim.metadata.deletionTimestamp !== undefined,
@@ -317,9 +420,8 @@ const presentTable = ruleTable<Facts, BackupPlan>(
     why: 'All is there: the guest is marked, and its launcher is asked to begin.',
     plan: (facts) => {
       const { steps, ...more } = starting(facts);
-      const isToBeTold = since(facts) !== undefined && isForgotten(facts);
-      const told = isToBeTold ? [{ step: 'redefineCheckpoint' } as const] : [];
-      return { ...more, steps: [{ step: 'addFinalizer' }, ...told, { step: 'markGuest' }, ...steps] };
+      const checked = isPull(facts) ? [{ step: 'checkAuthorities' } as const] : [];
+      return { ...more, steps: [{ step: 'addFinalizer' }, ...checked, { step: 'markGuest' }, ...steps] };
     },
   },
 );
@@ -327,6 +429,32 @@ const presentTable = ruleTable<Facts, BackupPlan>(
 function waiting(facts: Facts, message: string): Pick<BackupPlan, 'says' | 'requeueAfterMs'> {
   const { says, requeueAfterMs } = waits(facts, 'claim-unplugged', message);
   return { says: says ?? {}, requeueAfterMs: requeueAfterMs ?? pauses.firstMs };
+}
+
+/** How a pull goes on that has begun. */
+function reading(facts: Facts, progress: { readonly reason: string; readonly message: string }): BackupPlan {
+  return { steps: [], says: said(facts, { progress }), requeueAfterMs: Math.min(leftMs(facts), pauses.longestMs) };
+}
+
+const serviceOf = ({ vmExport }: Facts) => vmExport?.status?.serviceName || undefined;
+
+function exportPending({ vmExport }: Facts) {
+  const state = findCondition(vmExport?.status?.conditions, 'Ready');
+  const why = [state?.reason, state?.message].filter(Boolean).join(': ');
+  const message = `the launcher connects to the exporter, which does not serve yet${why && ` (${why})`}`;
+  return { reason: 'ExportInitiated', message };
+}
+
+function foreignText({ foreignExport }: Facts): string {
+  return `VirtualMachineExport ${foreignExport} exists and is not this backup’s, which needs the name: delete it, or name the backup otherwise`;
+}
+
+/** Where clients read what, from outside of the cluster where they can; undefined: nowhere yet. */
+function linksOf({ vmExport, own }: Facts): Served | undefined {
+  const { phase, links } = vmExport?.status ?? {};
+  const link = [links?.external, links?.internal].find((each) => each?.backups?.length);
+  if (phase !== 'Ready' || !link || !own?.volumes.length) return undefined;
+  return { cert: link.cert, backups: link.backups ?? [] };
 }
 
 /** With all that the VMI says. */

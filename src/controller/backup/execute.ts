@@ -1,29 +1,47 @@
 import {
+  controllerOf,
   finalizers,
   keyOf,
   resources,
   type VirtualMachineBackup,
   type VirtualMachineBackupTracker,
+  type VirtualMachineExport,
   type VirtualMachineInstance,
 } from '../../api/index.ts';
 import { errorMessage, listOf, memberAt } from '../../base/index.ts';
-import { type EventRecorder, getIfThere, isKubeError, type KubeClient, writeIfThere } from '../../kube/index.ts';
-import type { Executors, Outcome, ReadYourWrites, StepContext } from '../../reconcile/index.ts';
+import { issue } from '../../certificates/index.ts';
+import { createOrFind, getIfThere, isKubeError, type KubeClient, writeIfThere } from '../../kube/index.ts';
+import type { Executors, Outcome, ReadYourWrites, Step, StepContext } from '../../reconcile/index.ts';
+import type { Authority } from '../authority.ts';
+import { patchTracker } from '../backup-tracker/index.ts';
+import { controllerReference } from '../owned/index.ts';
 import { orderGuest, setFinalizer } from '../snapshot-source/index.ts';
 import type { BackupStepArgs } from './decide.ts';
 import { guestBackupOf, isBegun, isMarkedFor, type PresentBackup } from './observe.ts';
 
 export interface ExecuteContext extends StepContext {
-  readonly client: Pick<KubeClient, 'get' | 'patch' | 'raw'>;
+  readonly client: Pick<KubeClient, 'get' | 'create' | 'delete' | 'patch' | 'raw'>;
   readonly backups: ReadYourWrites<VirtualMachineBackup>;
   readonly trackers: ReadYourWrites<VirtualMachineBackupTracker>;
   readonly vmis: ReadYourWrites<VirtualMachineInstance>;
-  readonly events: Pick<EventRecorder, 'record'>;
+  readonly exports: ReadYourWrites<VirtualMachineExport>;
+  readonly tunnel: TunnelAuthorities;
   readonly observation: PresentBackup;
+}
+
+/** Who vouches for whom between launchers and exporter pods. */
+export interface TunnelAuthorities {
+  /** Of exporter pods. */
+  readonly servers: Pick<Authority, 'bundle'>;
+  readonly launchers: Pick<Authority, 'pair'>;
 }
 
 /** The launcher does not make it, and says why: the backup has failed. */
 export const refusedByLauncher = 'REFUSED';
+
+const dayMs = 24 * 3_600_000;
+/** What belongs to a pull outlives the time that it may be read for by this. */
+const afterMs = 60_000;
 
 const done: Outcome = { kind: 'done' };
 const overtaken: Outcome = { kind: 'wait', afterMs: 500, reason: 'the object has changed meanwhile' };
@@ -46,7 +64,6 @@ export const executors: Executors<BackupStepArgs, ExecuteContext> = {
       const others = withoutVolume(vmi, context.observation.volumeName);
       return { spec: { utilityVolumes: others.length > 0 ? others : null } };
     }),
-  redefineCheckpoint,
   markGuest: (_step, context) => {
     const { metadata } = context.observation.backup;
     const backupStatus = { backupName: metadata.name, startTimestamp: metadata.creationTimestamp };
@@ -59,14 +76,26 @@ export const executors: Executors<BackupStepArgs, ExecuteContext> = {
   unmarkGuest: (_step, context) => unmark(context),
   startBackup,
   abortBackup,
-  recordCheckpoint: (_step, context) => {
-    const { own } = context.observation;
+  recordCheckpoint: async (_step, context) => {
+    const { own, tracker } = context.observation;
+    if (!tracker) return overtaken;
     const { checkpoint: name, startTime: creationTime, volumes } = own ?? {};
-    return patchTracker(
-      { latestCheckpoint: { name, creationTime, volumes }, checkpointRedefinitionRequired: null },
-      context,
-    );
+    const status = { latestCheckpoint: { name, creationTime, volumes }, checkpointRedefinitionRequired: null };
+    // A tracker that is gone needs no checkpoint.
+    return (await patchTracker(tracker, status, context, context.signal)) ? done : overtaken;
   },
+  checkAuthorities: async (_step, { tunnel, signal }) => {
+    await Promise.all([tunnel.servers.bundle(signal), tunnel.launchers.pair()]);
+    return done;
+  },
+  createExport,
+  deleteExport: async (_step, { client, observation: { vmExport }, signal }) => {
+    if (!vmExport) return done;
+    const { uid } = vmExport.metadata;
+    await writeIfThere(client.delete(resources.virtualMachineExports, vmExport.metadata, { uid, signal }));
+    return done;
+  },
+  orderExport,
 };
 
 async function finalizer(isWanted: boolean, context: ExecuteContext): Promise<Outcome> {
@@ -114,53 +143,9 @@ function withoutVolume({ spec }: VirtualMachineInstance, name: string): unknown[
   return listOf(memberAt(spec, 'utilityVolumes')).filter((volume) => memberAt(volume, 'name') !== name);
 }
 
-async function patchTracker(status: object, context: ExecuteContext): Promise<Outcome> {
-  const { client, trackers, signal, observation } = context;
-  const { tracker } = observation;
-  if (!tracker) return overtaken;
-  const body = { metadata: { uid: tracker.metadata.uid }, status };
-  const options = { subresource: 'status', signal };
-  const patching = client
-    .patch<VirtualMachineBackupTracker>(
-      resources.virtualMachineBackupTrackers,
-      tracker.metadata,
-      body,
-      'merge',
-      options,
-    )
-    .then((newer) => trackers.patched(keyOf(tracker), tracker, newer));
-  // A tracker that is gone needs no checkpoint.
-  return (await writeIfThere(patching)) ? done : overtaken;
-}
-
 function ask(what: string, body: object, { client, observation, signal }: ExecuteContext): Promise<void> {
   const { namespace } = observation.backup.metadata;
   return orderGuest({ namespace, name: observation.vmName }, what, body, client, signal);
-}
-
-async function redefineCheckpoint(_step: object, context: ExecuteContext): Promise<Outcome> {
-  const { tracker } = context.observation;
-  const checkpoint = tracker?.status?.latestCheckpoint;
-  if (!tracker || !checkpoint) return overtaken;
-  try {
-    await ask('redefine-checkpoint', checkpoint, context);
-  } catch (error) {
-    if (!isUseless(error)) throw error;
-    const message = `Failed to redefine checkpoint ${checkpoint.name}: ${errorMessage(error)}. It is given up, and the next backup is a full one.`;
-    context.events.record(tracker, 'Warning', 'CheckpointRedefinitionFailed', message);
-    const written = await patchTracker({ latestCheckpoint: null, checkpointRedefinitionRequired: null }, context);
-    return written.kind === 'done'
-      ? { kind: 'wait', afterMs: 0, reason: 'the checkpoint is of no use: a full backup begins' }
-      : written;
-  }
-  if (!tracker.status?.checkpointRedefinitionRequired) return done;
-  return patchTracker({ checkpointRedefinitionRequired: null }, context);
-}
-
-/** The agent says 422; upstream's virt-api makes a 500 of it that quotes the status. */
-function isUseless(error: unknown): boolean {
-  if (!isKubeError(error)) return false;
-  return error.httpStatus === 422 || /\b422 Unprocessable Entity\b/.test(error.message);
 }
 
 async function startBackup(
@@ -171,7 +156,7 @@ async function startBackup(
   const { skipQuiesce = false } = backup.spec;
   const order = {
     ...orderOf('Start', backup),
-    ...{ mode: 'Push', targetPath: `${hotplugDir}/${volumeName}`, skipQuiesce },
+    ...{ mode: backup.spec.mode ?? 'Push', targetPath: `${hotplugDir}/${volumeName}`, skipQuiesce },
     ...(since !== undefined && { incremental: since }),
   };
   try {
@@ -195,7 +180,56 @@ async function abortBackup(_step: object, context: ExecuteContext): Promise<Outc
   }
 }
 
-function orderOf(cmd: 'Start' | 'Abort', { metadata }: VirtualMachineBackup) {
+/** Of the backup's name; it goes with the backup at the latest. */
+async function createExport(_step: object, context: ExecuteContext): Promise<Outcome> {
+  const { client, exports, observation, signal } = context;
+  const { backup, key, uid } = observation;
+  const type = resources.virtualMachineExports;
+  const { namespace, name } = backup.metadata;
+  const { apiGroup, kind } = { apiGroup: resources.virtualMachineBackups.group, kind: backup.kind };
+  const wanted: VirtualMachineExport = {
+    ...{ apiVersion: `${type.group}/${type.version}`, kind: type.kind },
+    metadata: {
+      ...{ name, ...(namespace && { namespace }) },
+      ownerReferences: [controllerReference(resources.virtualMachineBackups, backup)],
+    },
+    spec: {
+      source: { apiGroup, kind: kind ?? resources.virtualMachineBackups.kind, name },
+      ...(backup.spec.tokenSecretRef !== undefined && { tokenSecretRef: backup.spec.tokenSecretRef }),
+      // The backup is ended first, and takes the export with it.
+      ttlDuration: `${Math.ceil((leftMs(observation) + afterMs) / 1_000)}s`,
+    },
+  };
+  const isOwn = (there: VirtualMachineExport) => controllerOf(there)?.uid === uid;
+  const { object } = await createOrFind(client, type, wanted, isOwn, { signal });
+  exports.created(key, object);
+  return done;
+}
+
+const leftMs = ({ expiresAt, now }: PresentBackup) => Math.max(0, expiresAt.getTime() - now.getTime());
+
+/** The launcher shows who it is by a certificate that is made for this backup alone. */
+async function orderExport(
+  { service }: Step<BackupStepArgs, 'orderExport'>,
+  context: ExecuteContext,
+): Promise<Outcome> {
+  const { observation, tunnel, signal } = context;
+  const { backup, uid } = observation;
+  const pair = await issue(await tunnel.launchers.pair(), {
+    ...{ commonName: `kubevirt.io:system:client:${uid}`, usage: 'clientAuth' },
+    days: (leftMs(observation) + afterMs) / dayMs,
+  });
+  const exportServerAddr = `${service}.${backup.metadata.namespace}.svc`;
+  const order = {
+    ...orderOf('Export', backup),
+    ...{ mode: 'Pull', exportServerAddr, exportServerName: `${exportServerAddr}.cluster.local` },
+    ...{ backupCert: pair.cert, backupKey: pair.key, caCert: await tunnel.servers.bundle(signal) },
+  };
+  await ask('backup', order, context);
+  return done;
+}
+
+function orderOf(cmd: 'Start' | 'Abort' | 'Export', { metadata }: VirtualMachineBackup) {
   return { backupName: metadata.name, cmd, backupStartTime: metadata.creationTimestamp };
 }
 

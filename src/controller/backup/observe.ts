@@ -1,5 +1,6 @@
 import {
   type BackupVolume,
+  controllerOf,
   isBackupOver,
   isUtilityVolume,
   type Key,
@@ -8,9 +9,10 @@ import {
   type VirtualMachine,
   type VirtualMachineBackup,
   type VirtualMachineBackupTracker,
+  type VirtualMachineExport,
   type VirtualMachineInstance,
 } from '../../api/index.ts';
-import { type Clock, isRecord, listOf, memberAt } from '../../base/index.ts';
+import { type Clock, isRecord, listOf, memberAt, parseGoDurationMs } from '../../base/index.ts';
 import type { Observed, ReadYourWrites } from '../../reconcile/index.ts';
 import { targetVolumeName } from './names.ts';
 
@@ -46,6 +48,12 @@ export interface PresentBackup extends Observed {
   readonly claim: PersistentVolumeClaim | undefined;
   readonly volumeName: string;
   readonly attachment: Attachment;
+  /** By which clients read a pull. */
+  readonly vmExport: VirtualMachineExport | undefined;
+  /** Key of the export of that name that is another's. */
+  readonly foreignExport: Key | undefined;
+  /** Until when a pull may be read. */
+  readonly expiresAt: Date;
 }
 
 export interface AbsentBackup extends Observed {
@@ -59,9 +67,13 @@ export interface ObserveDeps {
   readonly trackers: Pick<ReadYourWrites<VirtualMachineBackupTracker>, 'get'>;
   readonly vms: { get(key: Key): VirtualMachine | undefined };
   readonly vmis: { get(key: Key): VirtualMachineInstance | undefined; list(): readonly VirtualMachineInstance[] };
+  readonly exports: Pick<ReadYourWrites<VirtualMachineExport>, 'get'>;
   readonly claims: { get(key: Key): PersistentVolumeClaim | undefined };
   readonly clock: Clock;
 }
+
+/** Upstream's. */
+const defaultTtlMs = 2 * 3_600_000;
 
 export function observeBackup(key: Key, deps: ObserveDeps): BackupObservation {
   const backup = deps.backups.get(key);
@@ -78,6 +90,8 @@ export function observeBackup(key: Key, deps: ObserveDeps): BackupObservation {
   const marked = vmi && guestBackupOf(vmi);
   const isOwn = marked !== undefined && isMarkedFor(marked, backup);
   const volumeName = targetVolumeName(metadata.name);
+  const exported = deps.exports.get(key);
+  const isOurs = exported && controllerOf(exported)?.uid === metadata.uid;
   return {
     kind: 'present',
     ...{ key, uid: metadata.uid ?? '', now, backup, isByTracker, tracker, vmName, vmi, volumeName },
@@ -86,6 +100,9 @@ export function observeBackup(key: Key, deps: ObserveDeps): BackupObservation {
     other: marked && !isOwn ? { ...marked, isLost: isLost(marked, deps.backups.get(at(marked.name))) } : undefined,
     claim: deps.claims.get(at(spec.pvcName)),
     attachment: vmi ? attachmentOf(vmi, volumeName) : 'none',
+    vmExport: isOurs ? exported : undefined,
+    foreignExport: exported && !isOurs ? key : undefined,
+    expiresAt: expiryOf(backup, now),
   };
 }
 
@@ -107,6 +124,12 @@ function guestLeftBehind(
   const known = vmis.get(ofTracker);
   if (!metadata.finalizers?.length || (known && isTouched(known))) return undefined;
   return vmis.list().find((vmi) => vmi.metadata.namespace === metadata.namespace && isTouched(vmi));
+}
+
+function expiryOf({ metadata, spec }: VirtualMachineBackup, now: Date): Date {
+  const created = Date.parse(metadata.creationTimestamp ?? '');
+  const ttlMs = (spec.ttlDuration && parseGoDurationMs(spec.ttlDuration)) || defaultTtlMs;
+  return new Date((Number.isNaN(created) ? now.getTime() : created) + ttlMs);
 }
 
 /** Nobody else will take such a mark off. */

@@ -1,6 +1,7 @@
 import {
   type BackupVolume,
   type Condition,
+  type ExportBackup,
   findCondition,
   isBackupOver,
   transitionTime,
@@ -19,6 +20,16 @@ export interface Said {
   readonly type?: Status['type'];
   /** As the VMI has it. */
   readonly guest?: GuestBackup;
+  /** The export that the launcher was asked to connect to. */
+  readonly exportUID?: string;
+  readonly served?: Served;
+}
+
+/** Where a pull can be read. */
+export interface Served {
+  /** PEM, of who signed the certificate of the server. */
+  readonly cert: string;
+  readonly backups: readonly ExportBackup[];
 }
 
 const quiesced: Readonly<Record<string, Pick<Condition, 'status' | 'reason' | 'message'>>> = {
@@ -47,7 +58,7 @@ export function backupStatusOf({ status: old = {} }: VirtualMachineBackup, said:
   const { progress, end, guest } = said;
   const type = said.type ?? old.type;
   const checkpoint = guest?.checkpoint ?? old.checkpointName;
-  const volumes: BackupVolume[] | undefined = guest?.volumes.length ? [...guest.volumes] : old.includedVolumes;
+  const volumes = volumesOf(said, old);
   const froze = guest?.quiesced === undefined ? undefined : quiesced[guest.quiesced];
   const states: Omit<Condition, 'lastTransitionTime'>[] = [
     ...(progress ? [{ type: 'Progressing', status: 'True' as const, ...progress }] : []),
@@ -65,8 +76,31 @@ export function backupStatusOf({ status: old = {} }: VirtualMachineBackup, said:
     ...(type !== undefined && { type }),
     ...(checkpoint !== undefined && { checkpointName: checkpoint }),
     ...(volumes !== undefined && { includedVolumes: volumes }),
+    ...(said.exportUID !== undefined && { exportUID: said.exportUID }),
+    ...(said.served && { endpointCert: said.served.cert }),
     ...(conditions.length > 0 && { conditions }),
   };
+}
+
+/** With their endpoints, as long as somebody answers there. */
+function volumesOf({ guest, end, served }: Said, { includedVolumes: old }: Status): BackupVolume[] | undefined {
+  if (!guest?.volumes.length) return old;
+  if (end) return [...guest.volumes];
+  return guest.volumes.map((volume) => {
+    const known = old?.find(({ volumeName }) => volumeName === volume.volumeName);
+    if (!served) return { ...known, ...volume };
+    const endpoints = served.backups.find(({ name }) => name === volume.volumeName)?.endpoints ?? [];
+    const urls = { data: urlOf(endpoints, 'data'), map: urlOf(endpoints, 'map') };
+    return {
+      ...volume,
+      ...(urls.data !== undefined && { dataEndpoint: urls.data }),
+      ...(urls.map !== undefined && { mapEndpoint: urls.map }),
+    };
+  });
+}
+
+function urlOf(endpoints: NonNullable<ExportBackup['endpoints']>, wanted: string): string | undefined {
+  return endpoints.find(({ endpoint }) => endpoint === wanted)?.url;
 }
 
 /** These conditions are of the newer kind, that has no time of a probe. */
@@ -83,7 +117,11 @@ export function eventsOf(backup: VirtualMachineBackup, next: Status): ObjectEven
   const reasonNow = findCondition(next.conditions, 'Progressing')?.reason;
   const message = findCondition(next.conditions, 'Progressing')?.message ?? '';
   if (reasonNow === findCondition(backup.status?.conditions, 'Progressing')?.reason) return [];
-  if (reasonNow === 'Aborting') return [{ type: 'Warning', reason: 'VirtualMachineBackupAborting', message }];
+  if (reasonNow === 'Aborting') {
+    // A pull is ended so, when all is read.
+    const type = backup.spec.mode === 'Pull' ? 'Normal' : 'Warning';
+    return [{ type, reason: 'VirtualMachineBackupAborting', message }];
+  }
   if (!isBackupOver({ status: next })) return [];
   if (reasonNow === 'Completed')
     return [{ type: 'Normal', reason: 'VirtualMachineBackupCompletedSuccessfully', message }];

@@ -1,19 +1,16 @@
-import { readFile } from 'node:fs/promises';
-import path from 'node:path';
-import { type KubeObject, resources } from '../../api/index.ts';
-import { type Clock, errorMessage, textAt } from '../../base/index.ts';
-import { getIfThere, isKubeError, type KubeClient } from '../../kube/index.ts';
-import type { PemPair } from '../../tls/index.ts';
+import type { Clock } from '../../base/index.ts';
+import type { KubeClient } from '../../kube/index.ts';
+import { type Authority, AuthorityError } from '../authority.ts';
 import { type ExternalAccess, findExternal } from './external.ts';
 
 export interface AccessOptions {
-  /** Holds `tls.crt` and `tls.key` of the authority that signs certificates of exporter pods. */
-  readonly caDir: string;
   /** Where KubeVirt is installed. */
   readonly namespace: string;
 }
 
 export interface AccessDeps {
+  /** Signs certificates of exporter pods. */
+  readonly authority: Pick<Authority, 'bundle'>;
   readonly client: Pick<KubeClient, 'get' | 'list'>;
   readonly clock: Clock;
 }
@@ -26,8 +23,6 @@ export interface Access {
   readonly external: ExternalAccess | undefined;
 }
 
-/** Upstream's names (pkg/virt-operator/resource/generate/components). */
-const caConfigMap = 'kubevirt-export-ca';
 /** All exports ask the same, and what they ask for seldom changes. */
 const keptMs = 30_000;
 
@@ -52,35 +47,15 @@ export class ExportAccess {
     return access;
   }
 
-  /** The authority itself. Rejects with the system's error. */
-  async authority(): Promise<PemPair> {
-    const { caDir } = this.#options;
-    const [cert, key] = await Promise.all([
-      readFile(path.join(caDir, 'tls.crt'), 'utf8'),
-      readFile(path.join(caDir, 'tls.key'), 'utf8'),
-    ]);
-    return { cert, key };
-  }
-
   async #ask(signal: AbortSignal): Promise<Access> {
-    const { caDir, namespace } = this.#options;
-    const { client } = this.#deps;
-    const external = await findExternal({ namespace, client, signal, now: this.#deps.clock.now() });
+    const { namespace } = this.#options;
+    const { client, clock, authority } = this.#deps;
+    const external = await findExternal({ namespace, client, signal, now: clock.now() });
     try {
-      const { cert } = await this.authority();
-      const object = await getIfThere<KubeObject>(
-        client,
-        resources.configMaps,
-        { namespace, name: caConfigMap },
-        { signal },
-      );
-      // Where nobody publishes it, it is the one that signs.
-      const bundle = textAt(object, 'data', 'ca-bundle') ?? cert;
-      return { bundle: bundle.trim(), problem: undefined, external };
+      return { bundle: await authority.bundle(signal), problem: undefined, external };
     } catch (error) {
-      if (signal.aborted || isKubeError(error)) throw error;
-      const problem = `nobody can sign the certificate of an export: the authority in ${caDir} cannot be read (${errorMessage(error)}): mount the secret ${caConfigMap} there`;
-      return { bundle: undefined, problem, external };
+      if (!(error instanceof AuthorityError)) throw error;
+      return { bundle: undefined, problem: error.message, external };
     }
   }
 }

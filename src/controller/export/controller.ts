@@ -26,6 +26,7 @@ import {
   type WriteReport,
   type Written,
 } from '../../reconcile/index.ts';
+import type { Authority } from '../authority.ts';
 import { Lookup } from '../instancetypes/index.ts';
 import { controllerBackoff, recordEventOn, stepDeadlineMs } from '../reconciling.ts';
 import { storeStatus } from '../snapshot-source/index.ts';
@@ -64,6 +65,12 @@ export interface ExportControllerDeps extends Omit<ObserveDeps, 'client' | 'acce
   readonly snapshots: ObserveDeps['snapshots'] & Followed;
   readonly contents: ObserveDeps['contents'] & Followed;
   readonly settings: () => ExportSettings;
+  /** Signs certificates of exporter pods. */
+  readonly authority: Authority;
+  /** Signs those of launchers which bring a backup to one. */
+  readonly backupAuthority: Pick<Authority, 'bundle'>;
+  readonly backups: ObserveDeps['backups'] & Followed;
+  readonly trackers: ObserveDeps['trackers'] & { readonly synced: boolean };
   /** So many letters and digits that nobody guesses. */
   readonly randomText: (length: number) => string;
   readonly events: EventRecorder;
@@ -92,7 +99,7 @@ export class ExportController implements Component {
 
   /** The informers of VMs, claims and pods have to be synced; the others need not be. */
   async start(): Promise<void> {
-    const { exports, ownPods, services, vms, vmis, snapshots, contents, onStorageChange } = this.#deps;
+    const { exports, ownPods, services, vms, vmis, snapshots, contents, backups, onStorageChange } = this.#deps;
     const ofVm = (key: Key) => this.#wake((each) => isOf(each, 'VirtualMachine', key));
     this.#subscriptions.push(
       exports.onChange((key) => this.reconciler.wake(key)),
@@ -101,6 +108,7 @@ export class ExportController implements Component {
       vms.onChange(ofVm),
       vmis.onChange(ofVm),
       snapshots.onChange((key) => this.#wake((each) => isOf(each, 'VirtualMachineSnapshot', key))),
+      backups.onChange((key) => this.#wake((each) => isOf(each, 'VirtualMachineBackup', key))),
       contents.onChange((key) => this.#wake((each) => isIn(each, key) && isOfSnapshot(each))),
       onStorageChange((claim) => this.#wake((each) => claim === undefined || this.#hasClaim(each, claim))),
     );
@@ -152,7 +160,8 @@ export class ExportController implements Component {
       object: 'the export',
       onChange: 'when the export, its source or its pod changes',
     };
-    const caches = [deps.exports, deps.services, deps.ownPods, deps.vms, deps.vmis, deps.snapshots, deps.contents];
+    const { exports, services, ownPods, vms, vmis, snapshots, contents, backups, trackers } = deps;
+    const caches = [exports, services, ownPods, vms, vmis, snapshots, contents, backups, trackers];
     return {
       ...factsParts(seenOf, words),
       isSynced: () => caches.every(({ synced }) => synced),
@@ -160,9 +169,9 @@ export class ExportController implements Component {
       decide: decideExport,
       execute: async (observation, { steps }, signal) => {
         if (observation.kind !== 'present') return [];
-        const { client, ownPods, services, clock, randomText } = deps;
+        const { client, clock, randomText, authority, backupAuthority } = deps;
         const { exporter: settings, machineDefaults } = deps.settings();
-        const parts = { client, ownPods, services, lookup: this.#lookup, access, randomText };
+        const parts = { client, ownPods, services, lookup: this.#lookup, authority, backupAuthority, randomText };
         const context = { ...parts, settings, machineDefaults, observation, signal };
         return runPlan(steps, context, { executors, deadlineMs: () => stepDeadlineMs, errorOf: stepErrorOf, clock });
       },

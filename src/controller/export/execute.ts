@@ -15,9 +15,9 @@ import { issue } from '../../certificates/index.ts';
 import type { MachineDefaults } from '../../instancetype/index.ts';
 import { createOrFind, isKubeError, type KubeClient, writeIfThere } from '../../kube/index.ts';
 import type { Executors, ObjectEvent, Outcome, ReadYourWrites, Step, StepContext } from '../../reconcile/index.ts';
+import type { Authority } from '../authority.ts';
 import { type Lookup, referredBy } from '../instancetypes/index.ts';
 import { controllerReference } from '../owned/index.ts';
-import type { ExportAccess } from './access.ts';
 import { renderClaim } from './claims.ts';
 import type { ExportStepArgs } from './decide.ts';
 import { type ManifestConfigMap, renderManifest } from './manifest.ts';
@@ -31,7 +31,8 @@ export interface ExecuteContext extends StepContext {
   readonly ownPods: ReadYourWrites<Pod>;
   readonly services: ReadYourWrites<Service>;
   readonly lookup: Pick<Lookup, 'find'>;
-  readonly access: Pick<ExportAccess, 'authority'>;
+  readonly authority: Pick<Authority, 'pair'>;
+  readonly backupAuthority: Pick<Authority, 'bundle'>;
   readonly settings: ExporterSettings;
   readonly machineDefaults: MachineDefaults;
   /** So many letters and digits that nobody guesses. */
@@ -136,12 +137,14 @@ async function wholeVm(
 /** An earlier controller's, upstream's perhaps, has no label by which it would be seen here. */
 async function createPod(_step: object, context: ExecuteContext): Promise<Outcome> {
   const { client, ownPods, observation, settings, randomText, signal } = context;
-  const { vmExport } = observation;
+  const { vmExport, source } = observation;
   const names = {
     certificateSecret: `secret-${randomText(10).toLowerCase()}`,
     tokenSecret: tokenSecretOf(vmExport),
   };
-  const { object, isNew } = await create(resources.pods, renderExporterPod(observation, names, settings), context);
+  const launchers = source.backup && (await context.backupAuthority.bundle(signal));
+  const wanted = renderExporterPod(observation, { ...names, ...(launchers && { launchers }) }, settings);
+  const { object, isNew } = await create(resources.pods, wanted, context);
   if (object.metadata.deletionTimestamp) return overtaken;
   ownPods.created(keyOf(object), object);
   if (!isNew && object.metadata.labels?.[labels.app] === undefined) {
@@ -152,7 +155,7 @@ async function createPod(_step: object, context: ExecuteContext): Promise<Outcom
 }
 
 async function createCertificate(_step: object, context: ExecuteContext): Promise<Outcome> {
-  const { client, access, ownPods, observation, signal } = context;
+  const { client, authority, ownPods, observation, signal } = context;
   const { vmExport, certificates } = observation;
   const { namespace } = vmExport.metadata;
   const names = namesOf(vmExport);
@@ -161,7 +164,7 @@ async function createCertificate(_step: object, context: ExecuteContext): Promis
   const secretName = volume?.secret?.secretName;
   if (!pod || secretName === undefined) return overtaken;
   const service = `${names.service}.${namespace}`;
-  const pair = await issue(await access.authority(), {
+  const pair = await issue(await authority.pair(), {
     // Longer ones are no names of X.520; clients look at the others.
     commonName: `${service}.pod.cluster.local`.slice(0, 64),
     usage: 'serverAuth',

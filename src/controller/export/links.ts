@@ -1,4 +1,11 @@
-import type { ExportFormat, ExportLink, ExportVolume, Pod, VirtualMachineExport } from '../../api/index.ts';
+import type {
+  ExportBackup,
+  ExportFormat,
+  ExportLink,
+  ExportVolume,
+  Pod,
+  VirtualMachineExport,
+} from '../../api/index.ts';
 import type { Access } from './access.ts';
 import { namesOf, restoredClaimName } from './names.ts';
 
@@ -48,7 +55,13 @@ function link(
     ...manifest('auth-header-secret', env.get('EXPORT_SECRET_DEF_URI')),
   ];
   const volumes = volumesOf(vmExport, pod, env, url);
-  return { cert, ...(volumes.length > 0 && { volumes }), ...(manifests.length > 0 && { manifests }) };
+  const backups = backupsOf(env, url);
+  return {
+    cert,
+    ...(volumes.length > 0 && { volumes }),
+    ...(backups.length > 0 && { backups }),
+    ...(manifests.length > 0 && { manifests }),
+  };
 }
 
 function environmentOf({ spec }: Pod): Map<string, string> {
@@ -75,6 +88,18 @@ function volumesOf(
       return uri ? [{ format, url: url(uri) }] : [];
     });
     return [{ name: shownName(vmExport, claim), formats: found }];
+  });
+}
+
+function backupsOf(env: ReadonlyMap<string, string>, url: (uri: string) => string): ExportBackup[] {
+  return [...env].flatMap(([variable, name]) => {
+    const prefix = /^(BACKUP\d+_)BACKUP_PATH$/.exec(variable)?.[1];
+    if (prefix === undefined) return [];
+    const endpoints = (['data', 'map'] as const).flatMap((endpoint) => {
+      const uri = env.get(`${prefix}${endpoint.toUpperCase()}_URI`);
+      return uri ? [{ endpoint, url: url(uri) }] : [];
+    });
+    return [{ name, endpoints }];
   });
 }
 

@@ -4,6 +4,7 @@ import type {
   Pod,
   Service,
   VirtualMachine,
+  VirtualMachineBackup,
   VirtualMachineExport,
   VolumeBackup,
 } from '../../api/index.ts';
@@ -35,6 +36,8 @@ export interface SourceFacts {
   readonly isSkipped: boolean;
   readonly condition?: ConditionState;
   readonly vmName?: string;
+  /** What its launcher serves, and no volume of the pod has. */
+  readonly backup?: VirtualMachineBackup;
   /** Whose manifest is exported, too. */
   readonly vm?: Pick<VirtualMachine, 'metadata' | 'spec' | 'status'>;
 }

@@ -4,10 +4,12 @@ import {
   type Pod,
   resources,
   type Service,
+  type VirtualMachineBackup,
   type VirtualMachineExport,
 } from '../../api/index.ts';
 import { rfc3339 } from '../../base/index.ts';
 import { controllerReference } from '../owned/index.ts';
+import { labelValue } from '../snapshot-source/index.ts';
 import { namesOf, volumeNameOf } from './names.ts';
 import type { CertificateTimes, PresentExport, SourceVolume } from './observation.ts';
 
@@ -22,6 +24,8 @@ export interface ExporterSettings {
 export interface ExporterNames {
   readonly certificateSecret: string;
   readonly tokenSecret: string;
+  /** PEM of who signs the certificates of launchers, of a backup. */
+  readonly launchers?: string;
 }
 
 /** User and group of disks, and of the launchers that write them. */
@@ -67,6 +71,7 @@ export function renderExporterPod(
         seccompProfile: { type: 'RuntimeDefault' },
       },
       ...(settings.imagePullSecret && { imagePullSecrets: [{ name: settings.imagePullSecret }] }),
+      ...(source.backup && source.vmName !== undefined && { affinity: besideLauncher(source.vmName) }),
       containers: [
         {
           name: 'exporter',
@@ -83,6 +88,7 @@ export function renderExporterPod(
             // Its answer has the name of the export, which is among the manifests.
             ...(isVm ? [{ name: 'EXPORT_SECRET_DEF_URI', value: '/manifests/secret' }] : []),
             ...volumes.flatMap(({ path, claim, isDisk }, index) => addressesOf(index, path, claim, isDisk)),
+            ...(source.backup ? backupVariables(source.backup, names.launchers ?? '') : []),
           ],
           ports: [{ name: 'export', containerPort: port, protocol: 'TCP' }],
           readinessProbe: {
@@ -128,6 +134,30 @@ function addressesOf(index: number, path: string, claim: string, isDisk: boolean
       ? [variable('RAW_URI', `${at}/disk.img`), variable('RAW_GZIP_URI', `${at}/disk.img.gz`)]
       : [variable('ARCHIVE_URI', `${at}/disk.tar.gz`), variable('DIR_URI', `${at}/dir/`)]),
   ];
+}
+
+/** Upstream's (backup-source.go). */
+function backupVariables({ metadata, status = {} }: VirtualMachineBackup, launchers: string) {
+  const variable = (name: string, value: string) => ({ name, value });
+  const ofVolumes = (status.includedVolumes ?? []).flatMap(({ volumeName }, index) => [
+    variable(`BACKUP${index}_BACKUP_PATH`, volumeName),
+    variable(`BACKUP${index}_DATA_URI`, `/exports/${volumeName}/data`),
+    variable(`BACKUP${index}_MAP_URI`, `/exports/${volumeName}/map`),
+  ]);
+  return [
+    ...ofVolumes,
+    variable('BACKUP_CACERT', launchers),
+    variable('BACKUP_UID', metadata.uid ?? ''),
+    variable('BACKUP_TYPE', status.type ?? 'Full'),
+    ...(status.checkpointName === undefined ? [] : [variable('BACKUP_CHECKPOINT', status.checkpointName)]),
+  ];
+}
+
+/** All bytes come from there. */
+function besideLauncher(vmName: string) {
+  const matchLabels = { [labels.app]: 'virt-launcher', [labels.vmName]: labelValue(vmName) };
+  const podAffinityTerm = { labelSelector: { matchLabels }, topologyKey: 'kubernetes.io/hostname' };
+  return { podAffinity: { preferredDuringSchedulingIgnoredDuringExecution: [{ weight: 100, podAffinityTerm }] } };
 }
 
 /** Upstream's (createServiceManifest in export.go). */

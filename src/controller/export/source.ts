@@ -2,12 +2,16 @@ import {
   annotations,
   contentNameOf,
   controllerOf,
+  findCondition,
   isFinal,
   isReadyToUse,
   type Key,
   keyOf,
   type PersistentVolumeClaim,
+  resources,
   type VirtualMachine,
+  type VirtualMachineBackup,
+  type VirtualMachineBackupTracker,
   type VirtualMachineExport,
   type VirtualMachineInstance,
   type VirtualMachineSnapshot,
@@ -29,6 +33,8 @@ export interface SourceDeps {
   readonly dataVolumes: { fillingOf(claim: PersistentVolumeClaim): ClaimFilling | undefined };
   readonly snapshots: { get(key: Key): VirtualMachineSnapshot | undefined };
   readonly contents: { get(key: Key): VirtualMachineSnapshotContent | undefined };
+  readonly backups: { get(key: Key): VirtualMachineBackup | undefined };
+  readonly trackers: { get(key: Key): VirtualMachineBackupTracker | undefined };
   readonly volumeSnapshots: { get(key: Key): VolumeSnapshot | undefined };
 }
 
@@ -44,8 +50,10 @@ export function sourceOf(vmExport: VirtualMachineExport, deps: SourceDeps): Sour
       return { ...ofVm(vmExport, deps), vmName: name };
     case 'snapshot.kubevirt.io/VirtualMachineSnapshot':
       return ofSnapshot(vmExport, deps);
+    case 'backup.kubevirt.io/VirtualMachineBackup':
+      return ofBackup(vmExport, deps);
     default: {
-      const message = `spec.source: a ${kind} of ${apiGroup || 'the core group'} is not exported here: name a PersistentVolumeClaim, a VirtualMachine or a VirtualMachineSnapshot`;
+      const message = `spec.source: a ${kind} of ${apiGroup || 'the core group'} is not exported here: name a PersistentVolumeClaim, a VirtualMachine, a VirtualMachineSnapshot or a VirtualMachineBackup`;
       return { ...none, isSkipped: true, problem: { reason: 'UnsupportedSource', message } };
     }
   }
@@ -101,6 +109,27 @@ function ofVm(vmExport: VirtualMachineExport, deps: SourceDeps): SourceFacts {
   const vmi = vmiOf(vm, deps.vmis) ?? deps.vmis.get(key);
   if (vmi && !isFinal(vmi)) return { ...facts, ...problem('InUse', `Virtual Machine ${key} is running`) };
   return facts;
+}
+
+/** The launcher brings it to the export of the backup's own name, and to no other. */
+function ofBackup(vmExport: VirtualMachineExport, { backups, trackers }: SourceDeps): SourceFacts {
+  const key = at(vmExport);
+  const backup = backups.get(key);
+  const unread = (message: string): SourceFacts => ({ ...none, problem: { reason: 'Initializing', message } });
+  if (!backup) return unread(`VirtualMachineBackup ${key} not found`);
+  if (controllerOf(vmExport)?.uid !== backup.metadata.uid)
+    return unread(
+      `VirtualMachineBackup ${key} is read by the export of its own name that is made for it (spec.mode: Pull)`,
+    );
+  if (findCondition(backup.status?.conditions, 'Progressing')?.status !== 'True')
+    return unread(`VirtualMachineBackup ${key} is not under way`);
+  if (!backup.status?.type || !backup.status.includedVolumes?.length)
+    return unread(`VirtualMachineBackup ${key} has no disks to be read yet`);
+  const { kind, name } = backup.spec.source;
+  const isByTracker = kind === resources.virtualMachineBackupTrackers.kind;
+  const tracker = isByTracker ? trackers.get(`${backup.metadata.namespace}/${name}`) : undefined;
+  const vmName = isByTracker ? tracker?.spec.source.name : name;
+  return { ...none, backup, ...(vmName !== undefined && { vmName }) };
 }
 
 /** The same words as upstream's (vmsnapshot-source.go). */

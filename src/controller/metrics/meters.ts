@@ -20,7 +20,8 @@ export type QueueName =
   | 'restore-vmrestore'
   | 'vmclone'
   | 'export-vmexport'
-  | 'vmbackup';
+  | 'vmbackup'
+  | 'vmbackup-tracker';
 
 /** All that is counted while it happens: made before anything that is counted. */
 export class ControllerMeters {

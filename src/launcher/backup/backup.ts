@@ -43,6 +43,7 @@ import {
   type Checkpoint,
   decodeCheckpoint,
   decodeOrder,
+  type ExportTarget,
   isSameBackup,
   nameWithTime,
 } from './orders.ts';
@@ -97,6 +98,11 @@ export interface VmBackupDeps {
   readonly metadata: {
     readonly metadata: { readonly Backup: Record<string, unknown> | null };
     updateMetadata(change: { readonly Backup: Record<string, unknown> | null }): void;
+  };
+  /** To the exporter of a pull. */
+  readonly tunnel: {
+    open(target: ExportTarget): void;
+    close(): void;
   };
   readonly log: Logger;
   readonly clock: Clock;
@@ -190,12 +196,13 @@ export class VmBackup {
   }
 
   /**
-   * Begins a backup and resolves when its point in time is taken, or asks the one that is under way to end. The same order again changes
-   * nothing. Throws INVALID_REQUEST, DOMAIN_NOT_FOUND, BUSY, NOT_SUPPORTED, CHECKPOINT_INVALID.
+   * Begins a backup and resolves when its point in time is taken, has it brought to an exporter, or asks the one that is under way to end. The
+   * same order again changes nothing. Throws INVALID_REQUEST, DOMAIN_NOT_FOUND, BUSY, NOT_SUPPORTED, CHECKPOINT_INVALID.
    */
   async order(options: Uint8Array): Promise<void> {
     const order = decodeOrder(options);
     if (order.command === 'Abort') await this.#abort(order);
+    else if (order.command === 'Export') this.#export(order);
     else await this.#begin(order);
   }
 
@@ -356,6 +363,18 @@ export class VmBackup {
     }
   }
 
+  /** The exporter may come later than the order. */
+  #export(order: Extract<BackupOrder, { command: 'Export' }>): void {
+    const present = this.#deps.metadata.metadata.Backup;
+    if (!present || !this.isUnderWay || !isSameBackup(order, present)) {
+      throw new LauncherError('INVALID_REQUEST', `backup ${order.name} is not under way: there is nothing to be read`);
+    }
+    if (present.Mode !== 'Pull') {
+      throw new LauncherError('INVALID_REQUEST', `backup ${order.name} is in mode ${present.Mode}, which nobody reads`);
+    }
+    this.#deps.tunnel.open(order.to);
+  }
+
   async #abort(order: BackupOrder): Promise<void> {
     const present = this.#deps.metadata.metadata.Backup;
     if (!present || !this.isUnderWay || !isSameBackup(order, present)) {
@@ -403,6 +422,7 @@ export class VmBackup {
       const { log, metadata } = this.#deps;
       const { Name, Mode, CheckpointName } = metadata.metadata.Backup ?? {};
       const isPull = Mode === 'Pull';
+      this.#deps.tunnel.close();
       const flaw = await (isPull ? this.#pullFlaw(isDone, message) : this.#pushFlaw(isDone, message));
       const success = flaw === undefined;
       const running = await this.#running().catch(() => undefined);

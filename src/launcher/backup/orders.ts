@@ -1,4 +1,6 @@
+import { X509Certificate } from 'node:crypto';
 import path from 'node:path';
+import { createSecureContext } from 'node:tls';
 import { isRecord, textAt } from '../../base/index.ts';
 import { LauncherError } from '../errors.ts';
 
@@ -16,7 +18,17 @@ export type BackupOrder =
       /** The checkpoint since which changes are wanted; undefined: everything. */
       readonly since: string | undefined;
     })
-  | (NamedBackup & { readonly command: 'Abort' });
+  | (NamedBackup & { readonly command: 'Abort' })
+  | (NamedBackup & { readonly command: 'Export'; readonly to: ExportTarget });
+
+/** Where the exporter of a pull waits, who it has to be, and who comes; certificates and key are PEM. */
+export interface ExportTarget {
+  readonly address: string;
+  readonly serverName: string;
+  readonly ca: string;
+  readonly cert: string;
+  readonly key: string;
+}
 
 /** Both together tell one backup from another. */
 export interface NamedBackup {
@@ -33,18 +45,16 @@ export interface Checkpoint {
 /** Names of backups and checkpoints become names of files and of bitmaps. */
 const plainName = /^[A-Za-z0-9][A-Za-z0-9._-]{0,500}$/;
 
-/** Throws INVALID_REQUEST, and NOT_SUPPORTED for an export. */
+/** A host as DNS has it, or an address, and a port. */
+const plainAddress = /^[A-Za-z0-9.-]{1,253}(:\d{1,5})?$/;
+
+/** Throws INVALID_REQUEST. */
 export function decodeOrder(json: Uint8Array): BackupOrder {
   const options = jsonObject(json, 'backup options');
   const command = textAt(options, 'cmd');
   const named = { name: nameAt(options, 'backupName'), startTime: timeAt(options, 'backupStartTime') };
   if (command === 'Abort') return { ...named, command };
-  if (command === 'Export') {
-    throw new LauncherError(
-      'NOT_SUPPORTED',
-      'this launcher does not bring a backup in mode Pull to an exporter: read it at the socket of QEMU in the pod, or use mode Push',
-    );
-  }
+  if (command === 'Export') return { ...named, command, to: targetIn(options) };
   if (command !== 'Start') throw invalid(`cmd ${JSON.stringify(command)} is none of Start, Abort, Export`);
   const mode = textAt(options, 'mode');
   if (mode !== 'Push' && mode !== 'Pull') throw invalid(`mode ${JSON.stringify(mode)} is none of Push, Pull`);
@@ -53,6 +63,37 @@ export function decodeOrder(json: Uint8Array): BackupOrder {
   const since = textAt(options, 'incremental');
   if (since !== undefined && !plainName.test(since)) throw invalid(`incremental ${JSON.stringify(since)} is no name`);
   return { ...named, command, mode, targetPath, skipQuiesce: options.skipQuiesce === true, since };
+}
+
+function targetIn(options: Record<string, unknown>): ExportTarget {
+  if (textAt(options, 'mode') !== 'Pull') throw invalid('only a backup in mode Pull is brought to an exporter');
+  const needed = (field: string) => {
+    const value = textAt(options, field);
+    if (value) return value;
+    throw invalid(`${field} is missing`);
+  };
+  const [address, serverName] = ['exportServerAddr', 'exportServerName'].map((field) => {
+    const value = needed(field);
+    if (plainAddress.test(value)) return value;
+    throw invalid(`${field} ${JSON.stringify(value.slice(0, 100))} is no host`);
+  });
+  const [ca, cert, key] = ['caCert', 'backupCert', 'backupKey'].map(needed);
+  const target = { address, serverName, ca, cert, key } as ExportTarget;
+  try {
+    createSecureContext(target);
+    // Of authorities it takes anything.
+    new X509Certificate(target.ca);
+  } catch (cause) {
+    // The system's words may quote the key.
+    throw new LauncherError(
+      'INVALID_REQUEST',
+      'backupCert, backupKey and caCert are no key pair and authority in PEM',
+      {
+        cause,
+      },
+    );
+  }
+  return target;
 }
 
 /** Throws INVALID_REQUEST. */

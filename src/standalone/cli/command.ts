@@ -352,7 +352,7 @@ function vmCommands(parser: Argv, choose: Choose): void {
     )
     .command(
       ['explain [name]', aliases.explain],
-      'show what was decided and why: NAME by the agent (all without NAME), vm/NAME, vmi/NAME, vmim/NAME, vmirs/NAME, vmpool/NAME, vmsnapshot/NAME, vmrestore/NAME, vmclone/NAME, vmexport/NAME, vmbackup/NAME, node/NODE or evacuation/NODE by virt-controller (all: vm/)',
+      'show what was decided and why: NAME by the agent (all without NAME), vm/NAME, vmi/NAME, vmim/NAME, vmirs/NAME, vmpool/NAME, vmsnapshot/NAME, vmrestore/NAME, vmclone/NAME, vmexport/NAME, vmbackup/NAME, vmbackuptracker/NAME, node/NODE or evacuation/NODE by virt-controller (all: vm/)',
       (flags) =>
         flags
           .positional('name', { type: 'string', describe: 'VM, vm/VM or vmi/VM; with --labels a part of keys' })

@@ -1,7 +1,7 @@
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import { type Component, errorCode, errorMessage, Lifecycle } from '../../base/index.ts';
-import { ensureExportAuthority } from '../../certificates/index.ts';
+import { ensureSigningAuthority } from '../../certificates/index.ts';
 import { findSystemProgram, probeKvm } from '../../host/index.ts';
 import { loopbackHosts } from '../../http/index.ts';
 import type { KubeClient } from '../../kube/index.ts';
@@ -215,14 +215,11 @@ export class StandaloneNode {
     await this.#publishSshKey();
     // There is one controller, which ends with its record: a lease that the API cannot store on a full disk must not end it.
     const single = ['--leader-elect=false', '--standalone-scheduler', '--port', '0'];
-    await ensureExportAuthority(paths.exportCaDir);
-    const controllerFlags = [
-      ...single,
-      '--explain-socket',
-      paths.controllerSocket,
-      '--export-ca-dir',
-      paths.exportCaDir,
-    ];
+    const { exportCaDir, backupCaDir } = paths;
+    await ensureSigningAuthority(exportCaDir, 'export.kubevirt.io');
+    await ensureSigningAuthority(backupCaDir, 'backup.kubevirt.io');
+    const authorities = ['--export-ca-dir', exportCaDir, '--backup-ca-dir', backupCaDir];
+    const controllerFlags = [...single, '--explain-socket', paths.controllerSocket, ...authorities];
     await this.#startControl('virt-controller', controllerFlags);
     const storage = new NodeStorage(paths, { client: this.client, log });
     const members = await this.#startMembers({ networks, claims: storage.claims, kvm });

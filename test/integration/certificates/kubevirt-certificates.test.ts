@@ -10,8 +10,8 @@ import tls from 'node:tls';
 import { ensureCertificates } from '../../../src/apiserver/index.ts';
 import {
   CertificateError,
-  ensureExportAuthority,
   ensureKubevirtCertificates,
+  ensureSigningAuthority,
   issue,
   makeAuthority,
 } from '../../../src/certificates/index.ts';
@@ -125,13 +125,13 @@ describe('certificates of a node without an operator', () => {
   test('the authority of exporter pods is kept, and made anew when it is torn', async () => {
     const own = path.join(dir, 'export-ca');
     const read = () => readFile(path.join(own, 'tls.crt'), 'utf8');
-    await ensureExportAuthority(own);
+    await ensureSigningAuthority(own, 'export.kubevirt.io');
     const first = await read();
     assert.ok(new X509Certificate(first).ca);
-    await ensureExportAuthority(own);
+    await ensureSigningAuthority(own, 'export.kubevirt.io');
     assert.equal(await read(), first);
     await writeFile(path.join(own, 'tls.key'), 'garbage');
-    await ensureExportAuthority(own);
+    await ensureSigningAuthority(own, 'export.kubevirt.io');
     assert.notEqual(await read(), first);
   });
 

@@ -1,4 +1,7 @@
 import assert from 'node:assert/strict';
+import { createPrivateKey, X509Certificate } from 'node:crypto';
+import { writeFile } from 'node:fs/promises';
+import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import {
   findCondition,
@@ -7,10 +10,12 @@ import {
   resources,
   type VirtualMachineBackup,
   type VirtualMachineBackupTracker,
+  type VirtualMachineExport,
   type VirtualMachineInstance,
 } from '../../../src/api/index.ts';
 import type { AgentReply } from '../../../src/apiserver/index.ts';
 import { isRecord, memberAt } from '../../../src/base/index.ts';
+import { TestAuthority } from '../../fixtures/certificates.ts';
 import { Cluster, embeddedApi } from '../../fixtures/controller/cluster.ts';
 import { eventually } from '../../fixtures/eventually.ts';
 
@@ -29,7 +34,12 @@ describe('backups; kubelet, agent and launcher are played', () => {
   let answer: (to: string, order: Order) => AgentReply = () => fine;
   let cluster: Cluster;
 
+  let authorities: Readonly<Record<'servers' | 'launchers', TestAuthority>>;
   before(async () => {
+    authorities = {
+      servers: await TestAuthority.make('export.kubevirt.io'),
+      launchers: await TestAuthority.make('backup.kubevirt.io'),
+    };
     const unused = () => Promise.reject(new Error('not asked here'));
     const call = async (_method: string, path: string, body: string) => {
       const to = path.split('/').slice(-2).join('/');
@@ -39,6 +49,12 @@ describe('backups; kubelet, agent and launcher are played', () => {
     };
     const vmSubresources = { call, upgrade: () => undefined, forward: () => undefined, power: unused };
     cluster = new Cluster(await embeddedApi({ vmSubresources }));
+    for (const [name, { dir, pair }] of Object.entries(authorities)) {
+      await writeFile(path.join(dir, 'tls.crt'), pair.cert);
+      if (name !== 'launchers') await writeFile(path.join(dir, 'tls.key'), pair.key);
+    }
+    cluster.exportCaDir = authorities.servers.dir;
+    cluster.backupCaDir = authorities.launchers.dir;
     const developerConfiguration = { featureGates: ['IncrementalBackup'] };
     const kubevirt = {
       ...{ apiVersion: 'kubevirt.io/v1', kind: 'KubeVirt', metadata: { name: 'kubevirt', namespace: 'kubevirt' } },
@@ -55,7 +71,10 @@ describe('backups; kubelet, agent and launcher are played', () => {
     await createClaim('device', 'Block');
     await startVm('box', 'disk');
   });
-  after(() => cluster?.stop());
+  after(async () => {
+    await cluster?.stop();
+    for (const authority of Object.values(authorities ?? {})) await authority.remove();
+  });
 
   async function createClaim(name: string, volumeMode = 'Filesystem'): Promise<void> {
     const type = resources.persistentVolumeClaims;
@@ -327,6 +346,82 @@ describe('backups; kubelet, agent and launcher are played', () => {
     assert.equal(orders.filter(({ order }) => order.cmd === 'Start').length, 1);
   });
 
+  const exports = resources.virtualMachineExports;
+  const pull = { mode: 'Pull', tokenSecretRef: 'token', source: ofTracker('daily'), forceFullBackup: true };
+
+  test('a pull does not begin while nobody can vouch for its launcher, and begins when that is there', async () => {
+    await create('pulled', pull);
+    await plug('pulled');
+    await untilSays('pulled', 'Progressing', /backups? to its exporter.*mount the secret kubevirt-backup-ca there/);
+    assert.ok(!orders.some(({ order }) => order.backupName === 'pulled'), 'its guest was not asked for anything');
+    await cluster.untilVmi('box', 'free', isFree);
+    await writeFile(path.join(authorities.launchers.dir, 'tls.key'), authorities.launchers.pair.key);
+    assert.equal((await ordered('Start', 'pulled')).mode, 'Pull');
+  });
+
+  test('a pull: an export of its name, the launcher asked to connect to it, where it is read, and its end', async () => {
+    const { metadata } = await until('pulled', 'begun', ({ status }) => status?.type === 'Full');
+    await tellBackup('box', begun('pulled-c'));
+    const made = await cluster.until<VirtualMachineExport>(exports, 'pulled', 'has a service', ({ status }) => {
+      return status?.serviceName !== undefined;
+    });
+    assert.equal(made.metadata.ownerReferences?.[0]?.uid, metadata.uid);
+    assert.equal(made.spec.tokenSecretRef, 'token');
+    assert.match(made.spec.ttlDuration ?? '', /^7\d\d\ds$/);
+    const order = await ordered('Export', 'pulled');
+    assert.equal(order.exportServerAddr, `${made.status?.serviceName}.default.svc`);
+    assert.equal(order.exportServerName, `${order.exportServerAddr}.cluster.local`);
+    assert.equal(order.caCert, authorities.servers.pair.cert.trim());
+    const shown = new X509Certificate(String(order.backupCert));
+    assert.equal(shown.subject, `CN=kubevirt.io:system:client:${metadata.uid}`);
+    assert.ok(shown.verify(new X509Certificate(authorities.launchers.pair.cert).publicKey));
+    assert.ok(shown.checkPrivateKey(createPrivateKey(String(order.backupKey))));
+    let pod: Pod | undefined;
+    await eventually(async () => {
+      pod = await cluster.find<Pod>(resources.pods, 'virt-export-pulled');
+      assert.ok(pod);
+    }, 15_000);
+    const env = Object.fromEntries((pod?.spec.containers[0]?.env ?? []).map(({ name, value }) => [name, value]));
+    assert.deepEqual(
+      ['BACKUP0_BACKUP_PATH', 'BACKUP0_MAP_URI', 'BACKUP_UID', 'BACKUP_TYPE', 'BACKUP_CHECKPOINT'].map(
+        (name) => env[name],
+      ),
+      ['root', '/exports/root/map', metadata.uid, 'Full', 'pulled-c'],
+    );
+    assert.equal(env.BACKUP_CACERT, authorities.launchers.pair.cert.trim());
+    await untilSays('pulled', 'Progressing', /^True ExportInitiated: /);
+    if (pod) await cluster.setPodStatus(pod, { phase: 'Running', conditions: [{ type: 'Ready', status: 'True' }] });
+    await untilSays('pulled', 'Progressing', /^True ExportReady: .* delete it when all is read/);
+    const { status } = await until('pulled', 'endpoints', (each) => each.status?.endpointCert !== undefined);
+    const at = `https://${order.exportServerAddr}/exports/root`;
+    assert.deepEqual(status?.includedVolumes, [
+      { volumeName: 'root', diskTarget: 'vda', dataEndpoint: `${at}/data`, mapEndpoint: `${at}/map` },
+    ]);
+    assert.equal(orders.filter(({ order: { cmd } }) => cmd === 'Export').length, 1, 'asked once');
+    await cluster.client.delete(backups, { namespace, name: 'pulled' });
+    await ordered('Abort', 'pulled');
+    await finish('pulled');
+    await cluster.untilGone(exports, 'pulled');
+    await cluster.untilGone(backups, 'pulled');
+    await cluster.until<VirtualMachineBackupTracker>(trackers, 'daily', 'pulled-c', ({ status: known }) => {
+      return known?.latestCheckpoint?.name === 'pulled-c';
+    });
+  });
+
+  test('a pull whose time is over is ended, and has succeeded', async () => {
+    await create('short', { ...pull, ttlDuration: '6s' });
+    await plug('short');
+    await ordered('Start', 'short');
+    await tellBackup('box', begun('short-c'));
+    await ordered('Abort', 'short');
+    await untilSays('short', 'Progressing', /^True Aborting: .*\(spec\.ttlDuration: 6s\) is over/);
+    await finish('short');
+    await untilSays('short', 'Complete', /^True Completed/);
+    await cluster.untilGone(exports, 'short');
+    await create('never', { ...pull, ttlDuration: '1s', pvcName: 'missing' });
+    await untilSays('never', 'Failed', /was over before it could begin/);
+  });
+
   test('what is missing is awaited, what can never be is refused; both in words', async () => {
     await create('nowhere', { source: ofTracker('none') });
     await untilSays('nowhere', 'Progressing', /^True Initializing: BackupTracker default\/none does not exist$/);
@@ -337,8 +432,6 @@ describe('backups; kubelet, agent and launcher are played', () => {
     await untilSays('blocky', 'Failed', /claim default\/device is a block device/);
     await create('itself', { pvcName: 'disk' });
     await untilSays('itself', 'Failed', /claim default\/disk holds disk root of the VM itself/);
-    await create('pulled', { mode: 'Pull', tokenSecretRef: 'token' });
-    await untilSays('pulled', 'Failed', /spec\.mode "Pull"/);
     await create('absent', { source: ofVm('nobody') });
     await untilSays('absent', 'Progressing', /VM default\/nobody does not exist/);
     await tell('box', { changedBlockTracking: { state: 'Initializing' } });

@@ -242,7 +242,7 @@ describe('exports, on the storage of a standalone node', { skip: needsRoot }, ()
       { source: { apiGroup: 'apps', kind: 'PersistentVolumeClaim', name: 'x' } },
       { source: { kind: 'VirtualMachine', name: 'x' } },
       { source: { apiGroup: 'kubevirt.io', kind: 'VirtualMachineSnapshot', name: 'x' } },
-      { source: { apiGroup: 'backup.kubevirt.io', kind: 'VirtualMachineBackup', name: 'x' } },
+      { source: { apiGroup: 'kubevirt.io', kind: 'VirtualMachineBackup', name: 'x' } },
       { source: { kind: 'PersistentVolumeClaim', name: '' } },
       { ...ofClaim('x'), ttlDuration: '0s' },
       { ...ofClaim('x'), ttlDuration: 'tomorrow' },

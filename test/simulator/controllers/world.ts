@@ -203,7 +203,7 @@ export class ControllersWorld {
         cloneWorkers: 2,
         exportWorkers: 2,
         backupWorkers: 2,
-        exportAccess: { caDir: '/nonexistent', namespace: 'kubevirt' },
+        authorities: { exportCaDir: '/nonexistent', backupCaDir: '/nonexistent', namespace: 'kubevirt' },
         standaloneScheduler: true,
       },
       {

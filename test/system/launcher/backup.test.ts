@@ -128,7 +128,7 @@ describe('backups of a running guest', () => {
     for (const [change, told] of [
       [{ targetPath: '/etc' }, /"\/etc" is no place for a backup: it must be .*hotplug-disks\/<volume>/],
       [{ targetPath: '/var/run/kubevirt/hotplug-disks/gone' }, /volume gone is not there yet/],
-      [{ mode: 'Pull', cmd: 'Export' }, /does not bring a backup in mode Pull to an exporter: .* or use mode Push/],
+      [{ mode: 'Pull', cmd: 'Export' }, /exportServerAddr is missing/],
       [{ backupName: '../x' }, /backupName "..\/x" is no name/],
       [{ cmd: 'Abort' }, /backup bad is not under way/],
     ] as const) {

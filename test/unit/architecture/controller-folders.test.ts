@@ -3,7 +3,8 @@ import { checkFolderRules } from '../../fixtures/folder-rules.ts';
 checkFolderRules({
   root: 'src/controller',
   mayImport: {
-    backup: ['snapshot-source'],
+    backup: ['backup-tracker', 'owned', 'snapshot-source'],
+    'backup-tracker': ['snapshot-source'],
     clone: ['owned', 'snapshot-source'],
     'data-volumes': [],
     'disruption-budget': [],
@@ -31,6 +32,6 @@ checkFolderRules({
     vmi: ['data-volumes', 'kept-state', 'pod', 'quota'],
     'workload-update': ['pod'],
   },
-  /** Pauses and limits of all controllers; what is taken over from VM to VMI to pod. */
-  shared: ['reconciling.ts', 'synced-metadata.ts'],
+  /** Who signs certificates; pauses and limits of all controllers; what is taken over from VM to VMI to pod. */
+  shared: ['authority.ts', 'reconciling.ts', 'synced-metadata.ts'],
 });

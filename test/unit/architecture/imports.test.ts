@@ -9,6 +9,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   api: ['base'],
   host: ['base'],
   wire: ['base', 'api'],
+  'nbd-tunnel': ['base'],
   instancetype: ['base', 'api'],
   reconcile: ['base', 'api'],
   'cluster-config': ['base', 'api', 'host', 'reconcile'],
@@ -40,8 +41,8 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'launcher-client',
     'device-plugin',
   ],
-  launcher: ['base', 'api', 'host', 'wire', 'libvirt'],
-  'export-server': ['base', 'host', 'tls', 'http'],
+  launcher: ['base', 'api', 'host', 'wire', 'libvirt', 'nbd-tunnel'],
+  'export-server': ['base', 'host', 'tls', 'http', 'nbd-tunnel'],
   controller: [
     ...['base', 'api', 'instancetype', 'reconcile', 'cluster-config', 'kube', 'tls', 'certificates', 'http', 'serving'],
   ],
@@ -52,7 +53,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
 const vendorFolders: Readonly<Record<string, readonly string[]>> = {
   '@kubernetes/client-node': ['kube'],
   '@grpc/grpc-js': ['wire', 'launcher-client', 'domain-cache', 'launcher', 'device-plugin'],
-  '@bufbuild/protobuf': ['wire', 'apiserver'],
+  '@bufbuild/protobuf': ['wire', 'apiserver', 'nbd-tunnel'],
   express: ['apiserver', 'agent', 'web'],
   ws: ['console', 'standalone'],
   yargs: ['standalone'],

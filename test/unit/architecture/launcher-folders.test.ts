@@ -16,6 +16,8 @@ checkFolderRules({
     resize: ['domain'],
     'memory-dump': [],
     backup: ['domain'],
+    'backup-tunnel': ['nbd'],
+    nbd: [],
     attestation: ['domain'],
     lifecycle: ['domain', 'disks', 'guest-agent', 'notify'],
     'cmd-server': ['domain', 'stats'],

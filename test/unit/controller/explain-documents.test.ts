@@ -49,6 +49,7 @@ test('each document has the bytes that its readers know', () => {
           vmclone: known,
           vmexport: known,
           vmbackup: known,
+          vmbackuptracker: known,
         },
         ...{ node: known, evacuation: known },
       },

@@ -28,6 +28,7 @@ const controllers = {
   vmclone: controller(),
   vmexport: controller(),
   vmbackup: controller(),
+  vmbackuptracker: controller(),
   node: { ...controller(), rules: nodeRules },
   evacuation: controller(),
 };

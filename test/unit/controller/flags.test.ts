@@ -59,6 +59,7 @@ for (const argv of [
   ['--leader-elect-renew-deadline', '20s'],
   ['--explain-socket', 'run/virt-controller.sock'],
   ['--export-ca-dir', 'exportca'],
+  ['--backup-ca-dir', 'backupca'],
   ['--export-controller-threads', '0'],
 ]) {
   test(`the command line ${argv.join(' ')} is refused`, () => {

@@ -19,7 +19,7 @@ test('the arguments parse, and the certificate is where the program looks for it
   const folders = container.volumeMounts.map(({ mountPath }: { mountPath: string }) => mountPath);
   const { certFile = '', keyFile = '' } = flags?.server?.keyPair ?? {};
   assert.equal(path.dirname(certFile), path.dirname(keyFile));
-  assert.deepEqual(folders, [path.dirname(certFile), flags?.exportCaDir]);
+  assert.deepEqual(folders, [path.dirname(certFile), flags?.exportCaDir, flags?.backupCaDir]);
   assert.equal(container.args[1], 'quay.io/kubevirt/virt-launcher:v1.9.0');
 });
 

@@ -5,6 +5,7 @@ import {
   type PersistentVolumeClaim,
   type VirtualMachineBackup,
   type VirtualMachineBackupTracker,
+  type VirtualMachineExport,
   type VirtualMachineInstance,
 } from '../../../../src/api/index.ts';
 import { backupRules, decideBackup } from '../../../../src/controller/backup/decide.ts';
@@ -86,10 +87,11 @@ interface World {
   readonly vmi?: VirtualMachineInstance | undefined;
   readonly hasVm?: boolean;
   readonly claim?: PersistentVolumeClaim | undefined;
+  readonly vmExport?: VirtualMachineExport;
 }
 
 function seen(world: World = {}): BackupObservation {
-  const { backup = backupOf(), others = [], tracker, hasVm = true } = world;
+  const { backup = backupOf(), others = [], tracker, hasVm = true, vmExport } = world;
   const vmi = 'vmi' in world ? world.vmi : guest();
   const claim = 'claim' in world ? world.claim : claimOf();
   const deps = {
@@ -97,6 +99,7 @@ function seen(world: World = {}): BackupObservation {
     trackers: cacheOf(tracker ? [tracker] : []),
     vms: cacheOf(hasVm ? [buildVm()] : []),
     vmis: cacheOf(vmi ? [vmi] : []),
+    exports: cacheOf(vmExport ? [vmExport] : []),
     claims: cacheOf(claim ? [claim] : []),
     clock: new FakeClock(),
   };
@@ -109,6 +112,40 @@ const overDeleted = backupOf({ conditions: [{ type: 'Failed', status: 'True' }] 
 const byTracker = (status: VirtualMachineBackup['status'] = {}, spec: object = {}) =>
   backupOf(status, { source: ofTracker, ...spec });
 const latest = { latestCheckpoint: { name: 'c1', creationTime: '2026-01-01T00:04:00Z' } };
+const pullOf = (status: VirtualMachineBackup['status'] = {}, spec: object = {}) =>
+  backupOf(status, { mode: 'Pull', tokenSecretRef: 'token', ttlDuration: '100000h', ...spec });
+const active = { type: 'Full' } as const;
+const told = { ...active, exportUID: 'e' };
+const exportOf = (status: VirtualMachineExport['status'] = {}, owner = 'u'): VirtualMachineExport => ({
+  ...{ apiVersion: 'export.kubevirt.io/v1', kind: 'VirtualMachineExport', status },
+  metadata: {
+    ...{ name: 'one', namespace: 'default', uid: 'e' },
+    ownerReferences: [
+      {
+        apiVersion: 'backup.kubevirt.io/v1alpha1',
+        kind: 'VirtualMachineBackup',
+        name: 'one',
+        uid: owner,
+        controller: true,
+      },
+    ],
+  },
+  spec: { source: { apiGroup: 'backup.kubevirt.io', kind: 'VirtualMachineBackup', name: 'one' } },
+});
+const urls = (side: string) => [
+  {
+    name: 'root',
+    endpoints: [
+      { endpoint: 'data' as const, url: `https://${side}/data` },
+      { endpoint: 'map' as const, url: `https://${side}/map` },
+    ],
+  },
+];
+const ready: VirtualMachineExport['status'] = {
+  ...{ phase: 'Ready', serviceName: 's' },
+  links: { internal: { cert: 'PEM', backups: urls('s.default.svc') } },
+};
+const copying = guest({ marked: begun, attachment: 'there' });
 const foreign: Mark = { backupName: 'two', startTimestamp: createdAt };
 const two = backupOf({}, {}, { name: 'two' });
 
@@ -194,7 +231,9 @@ const rows: readonly (readonly [rule: string, what: string, world: World, steps:
   ['lost', 'no guest', { backup: backupOf({ type: 'Full' }), vmi: undefined }, ''],
   ['lost', 'no word', { backup: backupOf({ type: 'Full' }) }, ''],
   ['deleted-early', 'plugged', { backup: backupOf({}, {}, deleted), vmi: guest({ attachment: 'asked' }) }, ''],
-  ['refused', 'a pull', { backup: backupOf({}, { mode: 'Pull' }) }, ''],
+  ['refused', 'a pull without a token', { backup: backupOf({}, { mode: 'Pull' }) }, ''],
+  ['refused', 'another mode', { backup: backupOf({}, { mode: 'Throw' }) }, ''],
+  ['expired-early', 'its VM never ran', { backup: pullOf({}, { ttlDuration: '1m' }), vmi: undefined }, ''],
   ['refused', 'no claim named', { backup: backupOf({}, { pvcName: '' }) }, ''],
   ['refused', 'of a VMI', { backup: backupOf({}, { source: { ...ofVm, kind: 'VirtualMachineInstance' } }) }, ''],
   ['tracker-missing', 'none', { backup: byTracker() }, ''],
@@ -240,32 +279,64 @@ const rows: readonly (readonly [rule: string, what: string, world: World, steps:
     'addFinalizer markGuest startBackup',
   ],
   [
-    'ready',
-    'the guest was started since',
-    {
-      backup: byTracker(),
-      tracker: trackerOf(latest),
-      vmi: guest({ attachment: 'there', metadata: { creationTimestamp: createdAt } }),
-    },
-    'addFinalizer redefineCheckpoint markGuest startBackup',
-  ],
-  [
-    'ready',
-    'upstream’s agent says so',
+    'checkpoint-untold',
+    'the agent says so',
     {
       backup: byTracker(),
       tracker: trackerOf({ ...latest, checkpointRedefinitionRequired: true }),
       vmi: guest({ attachment: 'there' }),
     },
-    'addFinalizer redefineCheckpoint markGuest startBackup',
+    '',
+  ],
+  ['export-occupied', 'by a user', { backup: pullOf(), vmExport: exportOf({}, 'somebody') }, ''],
+  [
+    'ready',
+    'a pull',
+    { backup: pullOf(), vmi: guest({ attachment: 'there' }) },
+    'addFinalizer checkAuthorities markGuest startBackup',
+  ],
+  ['pull-expired', 'it is read', { backup: pullOf(active, { ttlDuration: '1m' }), vmi: copying }, 'abortBackup'],
+  ['export-foreign', 'made meanwhile', { backup: pullOf(active), vmi: copying, vmExport: exportOf({}, 'x') }, ''],
+  ['export-missing', 'none yet', { backup: pullOf(active), vmi: copying }, 'createExport'],
+  ['export-unserved', 'just made', { backup: pullOf(active), vmi: copying, vmExport: exportOf() }, ''],
+  [
+    'export-untold',
+    'it has its Service',
+    { backup: pullOf(active), vmi: copying, vmExport: exportOf({ serviceName: 's' }) },
+    'orderExport',
+  ],
+  [
+    'export-untold',
+    'a user has deleted the first',
+    { backup: pullOf({ ...active, exportUID: 'old' }), vmi: copying, vmExport: exportOf(ready) },
+    'orderExport',
+  ],
+  [
+    'export-pending',
+    'its pod starts',
+    { backup: pullOf(told), vmi: copying, vmExport: exportOf({ serviceName: 's' }) },
+    '',
+  ],
+  ['export-ready', 'its pod serves', { backup: pullOf(told), vmi: copying, vmExport: exportOf(ready) }, ''],
+  [
+    'done-plugged',
+    'a pull whose exporter is there',
+    { backup: pullOf(told), vmi: guest({ marked: ended }), vmExport: exportOf(ready) },
+    'deleteExport',
+  ],
+  [
+    'over-left',
+    'a pull whose guest ended',
+    { backup: pullOf({ conditions: [{ type: 'Failed', status: 'True' }] }), vmi: undefined, vmExport: exportOf(ready) },
+    'deleteExport',
   ],
   [
     'ready',
     'full by force',
     {
       backup: byTracker({}, { forceFullBackup: true }),
-      tracker: trackerOf(latest),
-      vmi: guest({ attachment: 'there', metadata: { creationTimestamp: createdAt } }),
+      tracker: trackerOf({ ...latest, checkpointRedefinitionRequired: true }),
+      vmi: guest({ attachment: 'there' }),
     },
     'addFinalizer markGuest startBackup',
   ],
@@ -307,7 +378,15 @@ describe('rules of backups', () => {
     assert.match(told({ claim: claimOf({ volumeMode: 'Block' }) }) ?? '', /needs? volumeMode Filesystem/);
     assert.match(told({ vmi: guest({ marked: foreign }) }) ?? '', /backup two of VM default\/vm1 is under way/);
     assert.match(told({ backup: byTracker() }) ?? '', /BackupTracker default\/daily does not exist/);
-    assert.match(told({ backup: backupOf({}, { mode: 'Pull' }) }) ?? '', /spec\.mode "Pull": .* mode Push/);
+    assert.match(told({ backup: backupOf({}, { mode: 'Pull' }) }) ?? '', /spec\.tokenSecretRef names no secret/);
+    const untold = trackerOf({ ...latest, checkpointRedefinitionRequired: true });
+    assert.match(
+      told({ backup: byTracker(), tracker: untold }) ?? '',
+      /redefinition on tracker daily: .* checkpoint c1/,
+    );
+    const late = pullOf(active, { ttlDuration: '1m' });
+    assert.match(told({ backup: late, vmi: copying }) ?? '', /\(spec\.ttlDuration: 1m\) is over/);
+    assert.match(told({ backup: pullOf(), vmExport: exportOf({}, 'x') }) ?? '', /default\/one exists .* delete it/);
   });
 });
 
@@ -353,6 +432,31 @@ describe('what is said of a backup', () => {
       later.conditions?.map(({ lastTransitionTime }) => lastTransitionTime),
       [createdAt, createdAt],
     );
+  });
+
+  test('where a pull is read: from outside where that is possible, and nowhere once it is over', () => {
+    const decided = (status: VirtualMachineExport['status']) => {
+      const backup = pullOf(told);
+      const { says = {} } = decideBackup(seen({ backup, vmi: copying, vmExport: exportOf(status) }));
+      return backupStatusOf(backup, says, time);
+    };
+    const inside = decided(ready);
+    const volume = { volumeName: 'root', diskTarget: 'vda' };
+    const at = (side: string) => ({ dataEndpoint: `https://${side}/data`, mapEndpoint: `https://${side}/map` });
+    assert.deepEqual([inside.endpointCert, inside.includedVolumes], ['PEM', [{ ...volume, ...at('s.default.svc') }]]);
+    assert.match(conditionsOf(inside) ?? '', /^Progressing=True ExportReady/);
+    const external = { cert: 'OUT', backups: urls('example.org') };
+    const outside = decided({ ...ready, links: { ...ready.links, external } });
+    assert.deepEqual([outside.endpointCert, outside.includedVolumes], ['OUT', [{ ...volume, ...at('example.org') }]]);
+    const paused = backupStatusOf(pullOf(inside), { guest: { ...own, isOver: false } }, time);
+    assert.deepEqual(paused.includedVolumes, inside.includedVolumes, 'an exporter that is made anew has the same');
+    const end = { type: 'Complete', reason: 'Completed', message: 'x' } as const;
+    assert.deepEqual(backupStatusOf(pullOf(inside), { guest: own, end }, time).includedVolumes, [volume]);
+    const untold = pullOf(active);
+    const { says = {} } = decideBackup(
+      seen({ backup: untold, vmi: copying, vmExport: exportOf({ serviceName: 's' }) }),
+    );
+    assert.equal(backupStatusOf(untold, says, time).exportUID, 'e');
   });
 
   test('that it is being ended is told once', () => {

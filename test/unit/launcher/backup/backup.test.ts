@@ -8,6 +8,7 @@ import { VmBackup } from '../../../../src/launcher/backup/index.ts';
 import { MetadataCache } from '../../../../src/launcher/lifecycle/index.ts';
 import type { HypervisorEvent } from '../../../../src/launcher/ports.ts';
 import { LibvirtError } from '../../../../src/libvirt/index.ts';
+import { TestAuthority } from '../../../fixtures/certificates.ts';
 import { eventually } from '../../../fixtures/eventually.ts';
 import { FakeClock } from '../../../fixtures/fake-clock.ts';
 import { MemoryHypervisor } from '../../../fixtures/memory-hypervisor.ts';
@@ -37,7 +38,9 @@ async function guest(t: TestContext, definition = xml) {
     freeze: async () => void frozen.push('freeze'),
     unfreeze: async () => void frozen.push('thaw'),
   };
-  const deps = { hypervisor, metadata, freezer, log, clock: new FakeClock() };
+  const tunnels: unknown[] = [];
+  const tunnel = { open: (to: unknown) => void tunnels.push(to), close: () => void tunnels.push('closed') };
+  const deps = { hypervisor, metadata, freezer, tunnel, log, clock: new FakeClock() };
   const hotplugDir = path.join(dir, 'hotplug-disks');
   const nbdSocket = path.join(dir, 'nbd-sock');
   const options = { domainName: 'default_small', vmiName: 'small', hotplugDir, nbdSocket };
@@ -70,6 +73,7 @@ async function guest(t: TestContext, definition = xml) {
     for (const name of ['data', 'new']) writeFileSync(path.join(directory, `b-${name}.qcow2`), '');
   };
   return {
+    tunnels,
     begins,
     wrote,
     backup,
@@ -262,6 +266,49 @@ test('a guest that cannot be frozen is backed up all the same, and that stays to
   assert.equal(told().BackupMsg, "the guest's file systems were not frozen: no agent");
 });
 
+test('a pull is brought to the exporter that the agent names, and the connection ends with the backup', async (t) => {
+  const { order, begins, hypervisor, ended, settled, tunnels } = await guest(t);
+  const authority = await TestAuthority.make();
+  t.after(() => authority.remove());
+  const { cert, key } = await authority.issue();
+  const named = { exportServerAddr: 'x.default.svc', exportServerName: 'x.default.svc.cluster.local' };
+  const papers = { backupCert: cert, backupKey: key, caCert: authority.pair.cert };
+  const toExport = { cmd: 'Export', mode: 'Pull', ...named, ...papers };
+  await assert.rejects(order(toExport), /backup b is not under way: there is nothing to be read/);
+  await order({ mode: 'Pull' });
+  begins();
+  await assert.rejects(order({ ...toExport, backupName: 'c' }), /backup c is not under way/);
+  for (const [field, value] of [
+    ['exportServerAddr', 'a b'],
+    ['exportServerName', '../x'],
+    ['exportServerName', ''],
+    ['backupKey', undefined],
+    ['caCert', 'garbage'],
+    ['backupCert', authority.pair.cert],
+  ] as const) {
+    await assert.rejects(order({ ...toExport, [field]: value }), { code: 'INVALID_REQUEST' }, field);
+  }
+  assert.deepEqual(tunnels, []);
+  await order(toExport);
+  const to = { address: 'x.default.svc', serverName: 'x.default.svc.cluster.local', cert, key };
+  assert.deepEqual(tunnels, [{ ...to, ca: authority.pair.cert }]);
+  hypervisor.emit(ended(false, 'Operation canceled'));
+  await settled();
+  assert.equal(tunnels.at(-1), 'closed');
+});
+
+test('nobody reads a push', async (t) => {
+  const { order, begins } = await guest(t);
+  await order();
+  begins();
+  const authority = await TestAuthority.make();
+  t.after(() => authority.remove());
+  const { cert, key } = await authority.issue();
+  const named = { exportServerAddr: 'x', exportServerName: 'x', backupCert: cert, backupKey: key };
+  const asked = order({ cmd: 'Export', mode: 'Pull', ...named, caCert: authority.pair.cert });
+  await assert.rejects(asked, /backup b is in mode Push, which nobody reads/);
+});
+
 test('a guest without tracked disks, and places that are none, are refused', async (t) => {
   const untracked = await guest(t, '<domain><name>default_small</name></domain>');
   await assert.rejects(untracked.order(), /no disk of this guest has its changed blocks tracked/);
@@ -269,7 +316,7 @@ test('a guest without tracked disks, and places that are none, are refused', asy
   await assert.rejects(order({ targetPath: '/etc' }), /no place for a backup/);
   await assert.rejects(order({ targetPath: `${options.hotplugDir}/../x` }), /no place for a backup/);
   await assert.rejects(order({ targetPath: `${options.hotplugDir}/gone` }), /volume gone is not there yet/);
-  await assert.rejects(order({ cmd: 'Export' }), { code: 'NOT_SUPPORTED' });
+  await assert.rejects(order({ cmd: 'Export' }), /only a backup in mode Pull is brought to an exporter/);
   await assert.rejects(order({ mode: 'Odd' }), /mode "Odd" is none of Push, Pull/);
   await assert.rejects(order({ backupStartTime: 'soon' }), /no time as of RFC 3339/);
   await assert.rejects(order({ backupName: '../b' }), /is no name/);
