@@ -24,16 +24,18 @@ const idleEveryMs = 5_000;
 /** From 50 ms to 5 s in four looks: each little thing that wakes the agent is followed by so many. */
 const slowDown = 4;
 const busyUtilization = 0.05;
-const lateMs = 5;
+/** Less is common where other programs keep the processors busy, and says nothing of this loop. */
+const lateMs = 50;
+const longestUs = 60e6;
 
 /**
- * Looks at the clock every 50 ms while the loop works or comes late, and less and less often, down to every 5 s, while it does not.
+ * Looks at the clock every 50 ms while the loop works or comes more than that too late, and less and less often, down to every 5 s, while it does not.
  * What comes in meanwhile says so by `workCame`.
  */
 export function measureLoopDelay(deps: LoopDelayDeps = { clock: idleClock, utilization: ofThisLoop() }): LoopDelay {
   const { clock, utilization } = deps;
-  // Of microseconds; a histogram counts from one on.
-  const histogram = createHistogram();
+  // Of microseconds; a histogram counts from one on. One without an end would take three times as much memory.
+  const histogram = createHistogram({ lowest: 1, highest: longestUs });
   let everyMs = busyEveryMs;
   let cancel = () => {};
   const lookAfter = (ms: number) => {
@@ -41,7 +43,7 @@ export function measureLoopDelay(deps: LoopDelayDeps = { clock: idleClock, utili
     const dueMs = clock.monotonicMs() + ms;
     cancel = clock.schedule(ms, () => {
       const late = Math.max(0, clock.monotonicMs() - dueMs);
-      histogram.record(Math.max(1, Math.round(late * 1000)));
+      histogram.record(Math.min(longestUs, Math.max(1, Math.round(late * 1000))));
       const isBusy = late > lateMs || utilization() > busyUtilization;
       lookAfter(isBusy ? busyEveryMs : Math.min(slowDown * ms, idleEveryMs));
     });
