@@ -8,7 +8,6 @@ import path from 'node:path';
 import { after, before, test } from 'node:test';
 import { promisify } from 'node:util';
 import { gunzipSync } from 'node:zlib';
-import { sleep } from '../../src/base/index.ts';
 import { eventually } from '../fixtures/eventually.ts';
 import { NodeProcess } from '../fixtures/node-process.ts';
 
@@ -115,9 +114,8 @@ test('console: what is typed comes to the guest', async (t) => {
   child.stdout.on('data', (piece: Buffer) => {
     said += piece;
   });
-  await eventually(async () => {
-    child.stdin.write('\r');
-    await sleep(500);
+  await eventually(() => {
+    if (!said.includes('demo login:')) child.stdin.write('\r');
     assert.match(said, /demo login:/);
   }, 30_000);
   child.stdin.write('\x1d');

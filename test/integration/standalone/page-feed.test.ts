@@ -92,7 +92,10 @@ describe('what the page shows and does', () => {
   });
 
   test('what cannot be started or stopped is refused in words', async () => {
-    await assert.rejects(stopVm(client, ref, signal), { code: 'NOT_FOUND', message: 'there is no VirtualMachine default/one' });
+    await assert.rejects(stopVm(client, ref, signal), {
+      code: 'NOT_FOUND',
+      message: 'there is no VirtualMachine default/one',
+    });
     await assert.rejects(startVm(client, ref, signal), { code: 'NOT_FOUND', message: /there is no VirtualMachine/ });
     await makeVm({ runStrategy: 'Always' });
     await assert.rejects(startVm(client, ref, signal), { code: 'UNSUPPORTED', message: /being started already/ });
