@@ -3,7 +3,7 @@ import type { VolumeRequest as ApiVolumeRequest, Disk, VmiSpec, Volume } from '.
 import { copyJson, isRecord, listOf } from '../../base/index.ts';
 import { ApiError, badRequest } from '../errors.ts';
 import { type ApiObject, at, stringAt } from '../object.ts';
-import { hotplugGates } from '../objects/index.ts';
+import { hotplugGates, storedObjects } from '../objects/index.ts';
 import { findType } from '../types/index.ts';
 import type { VmTarget } from '../vm-subresources.ts';
 import type { ApiContext, ResourceCall } from './api-context.ts';
@@ -39,8 +39,10 @@ export async function serveVolumes(
   const type = findType('kubevirt.io', 'v1', owner);
   if (!type) throw noSuchPath('kubevirt.io', 'v1', owner);
   const isRequest = owner === 'virtualmachines' && gates.ephemeral;
+  if (isRequest && asked.kind === 'add') await checkFollowable(context, target, asked);
+  const guest = isRequest ? storedObjects(context).vmi(target.namespace, target.name) : undefined;
   const change = (current: ApiObject) =>
-    isRequest ? requested(current, asked) : changed(current, owner, asked, gates.ephemeral);
+    isRequest ? requested(current, asked, guest) : changed(current, owner, asked, gates.ephemeral);
   const update = { ...target, subresource: isRequest ? ('status' as const) : undefined, change, isReplace: false };
   await context.writer.update(type, update, { user: virtApi, dryRun: asked.dryRun });
   response.status(202).end();
@@ -71,23 +73,54 @@ function volumeOf(name: string, { persistentVolumeClaim, dataVolume }: Record<st
   return dataVolume ? ({ name, dataVolume: plugged(dataVolume) } as Volume) : { name };
 }
 
-/** The VM with one more request. One to plug in that nobody has followed yet is taken back by its removal. */
-function requested(vm: ApiObject, asked: VolumeRequest): ApiObject {
-  const vmName = vm.metadata.name ?? '';
-  const problem = problemOf(listOf(at(vm, 'spec', 'template', 'spec', 'volumes')) as Volume[], asked);
-  if (problem !== undefined) throw conflictOf('virtualmachines', vmName, problem);
-  const before = listOf(at(vm, 'status', 'volumeRequests')) as ApiVolumeRequest[];
+/** What virt-controller will write of it, tried: a request that nobody takes would hold up all later ones of the VM. */
+async function checkFollowable(context: ApiContext, target: VmTarget, asked: VolumeRequest): Promise<void> {
+  const vmi = storedObjects(context).vmi(target.namespace, target.name);
+  const owners: readonly Owner[] =
+    stringAt(vmi, 'status', 'phase') === 'Running'
+      ? ['virtualmachines', 'virtualmachineinstances']
+      : ['virtualmachines'];
+  for (const owner of owners) {
+    const type = findType('kubevirt.io', 'v1', owner);
+    if (!type) throw noSuchPath('kubevirt.io', 'v1', owner);
+    const change = (current: ApiObject) => changed(current, owner, asked, true);
+    const update = { ...target, subresource: undefined, change, isReplace: false };
+    await context.writer.update(type, update, { user: virtApi, dryRun: true });
+  }
+}
+
+/** The VM with one more request. One to plug in that its guest has not followed yet is taken back by its removal. */
+function requested(vm: ApiObject, asked: VolumeRequest, guest: ApiObject | undefined): ApiObject {
+  const open = listOf(at(vm, 'status', 'volumeRequests')) as ApiVolumeRequest[];
+  const template = volumesAt(vm, 'spec', 'template', 'spec', 'volumes');
   const name = asked.kind === 'add' ? asked.volume.name : asked.name;
-  const isOpen = (kind: 'addVolumeOptions' | 'removeVolumeOptions') => before.some((each) => each[kind]?.name === name);
-  if (isOpen('removeVolumeOptions')) {
-    throw conflictOf('virtualmachines', vmName, `volume [${name}] is being removed: ask again when it is gone`);
-  }
-  if (asked.kind === 'add' && isOpen('addVolumeOptions')) {
-    throw conflictOf('virtualmachines', vmName, `volume [${name}] is being added already`);
-  }
-  const others = before.filter((each) => each.addVolumeOptions?.name !== name);
-  const volumeRequests = [...others, apiRequestOf(asked)];
+  const others = open.filter((each) => each.addVolumeOptions?.name !== name);
+  const isPlugged = [...template, ...volumesAt(guest, 'spec', 'volumes')].some((volume) => volume.name === name);
+  const isTakenBack = asked.kind === 'remove' && others.length < open.length && !isPlugged;
+  const problem = isTakenBack
+    ? undefined
+    : (openProblem(open, asked.kind, name) ??
+      problemOf(asked.kind === 'add' ? [...template, ...comingIn(open)] : template, asked));
+  if (problem !== undefined) throw conflictOf('virtualmachines', vm.metadata.name ?? '', problem);
+  const volumeRequests = isTakenBack ? others : [...others, apiRequestOf(asked)];
   return { ...vm, status: { ...(isRecord(vm.status) ? vm.status : {}), volumeRequests } };
+}
+
+function volumesAt(object: ApiObject | undefined, ...path: readonly string[]): Volume[] {
+  return listOf(at(object, ...path)) as Volume[];
+}
+
+/** Those that the template gets. */
+function comingIn(open: readonly ApiVolumeRequest[]): Volume[] {
+  return open.flatMap(({ addVolumeOptions: add }) => (add ? [{ name: add.name, ...add.volumeSource }] : []));
+}
+
+function openProblem(open: readonly ApiVolumeRequest[], kind: VolumeRequest['kind'], name: string): string | undefined {
+  if (open.some((each) => each.removeVolumeOptions?.name === name)) {
+    return `volume [${name}] is being removed: ask again when it is gone`;
+  }
+  const isComing = kind === 'add' && open.some((each) => each.addVolumeOptions?.name === name);
+  return isComing ? `volume [${name}] is being added already` : undefined;
 }
 
 function apiRequestOf(asked: VolumeRequest): ApiVolumeRequest {

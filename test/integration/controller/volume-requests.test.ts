@@ -117,11 +117,30 @@ describe('as virtctl asks for it', () => {
     assert.deepEqual(bare.spec.template.spec.volumes ?? [], []);
   });
 
+  test('what no guest takes is refused at once, and holds nothing up', async () => {
+    const onSata = { ...add, disk: { disk: { bus: 'sata' }, serial: 'late' } };
+    assert.match(await put('addvolume', onSata), /^422 .*requires bus to be 'scsi' or 'virtio'\. \[sata\] is not/);
+    assert.match(await put('addvolume', { ...add, volumeSource: {} }), /^422 /);
+    assert.equal(await put('addvolume', add), '202 ');
+    await untilVolumes('with the volume', [plugged]);
+    await cluster.until<VirtualMachine>(vms, 'runs', 'done', (each) => !each.status?.volumeRequests);
+    assert.equal(await put('removevolume', { name: 'late' }), '202 ');
+    await untilVolumes('without it', []);
+    await cluster.until<VirtualMachine>(vms, 'runs', 'gone', (each) => !each.status?.volumeRequests);
+  });
+
   test('what is under way already is refused in words', async () => {
     await cluster.stopController();
     assert.equal(await put('addvolume', add), '202 ');
     assert.equal(await put('addvolume', add), `${conflict}volume [late] is being added already`);
-    assert.match(await put('removevolume', { name: 'late' }), /does not exist$/);
+    assert.equal(
+      await put('addvolume', { ...add, name: 'other' }),
+      `${conflict}Unable to add volume source [late] because it already exists`,
+    );
+    assert.equal(await put('removevolume', { name: 'late' }), '202 ', 'taken back');
+    const { status } = await cluster.client.get<VirtualMachine>(vms, { ...ref, name: 'runs' });
+    assert.deepEqual(status?.volumeRequests ?? [], []);
+    assert.equal(await put('addvolume', add), '202 ');
     await cluster.startController();
     await untilVolumes('with the volume', [plugged]);
     await cluster.until<VirtualMachine>(vms, 'runs', 'done', (each) => !each.status?.volumeRequests);
