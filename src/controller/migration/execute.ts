@@ -13,7 +13,7 @@ import { errorMessage, rfc3339, sameJson } from '../../base/index.ts';
 import { getIfThere, isKubeError, writeIfThere } from '../../kube/index.ts';
 import { type Executors, guardedPatch, type ObjectEvent, type Outcome, type Step } from '../../reconcile/index.ts';
 import { networkInfoAnnotation } from '../pod/index.ts';
-import { withNeededLimits } from '../quota/index.ts';
+import { createWithLimits } from '../quota/index.ts';
 import { createAttachmentPod, deleteAttachments } from './attachment-steps.ts';
 import { targetAttachment } from './plugged.ts';
 import { effectiveOptions } from './policies.ts';
@@ -77,8 +77,7 @@ async function createTargetPod(
   try {
     for (const left of leftovers) if (!(await deletePod(left, context))) return stale;
     const { cpuLimitedNamespaces: limitedNamespaces } = observation.config;
-    const limited = await withNeededLimits(pod, vmi, { client, quotas, limitedNamespaces, signal });
-    const created = await client.create(resources.pods, limited, { signal });
+    const created = await createWithLimits(pod, vmi, { client, quotas, limitedNamespaces, signal });
     launchers.made(vmi, created);
     ownPods.created(keyOf(created), created);
     const message = `Created migration target pod ${created.metadata.name}`;

@@ -13,17 +13,16 @@ import { getIfThere, isKubeError, type KubeClient, orMissing } from '../../kube/
 
 export interface LimitDeps {
   readonly client: Pick<KubeClient, 'get'>;
-  readonly quotas: Pick<NamespaceQuotas, 'countedIn'>;
+  readonly quotas: Pick<NamespaceQuotas, 'countedIn' | 'forget'>;
   /** Namespaces in which each guest gets a limit of its CPUs, whatever quotas say. */
   readonly limitedNamespaces: LabelSelector | undefined;
   readonly signal: AbortSignal;
 }
 
-/** A namespace that has got a quota since refuses the pod, and is asked again before the next try. */
 const keptMs = 1_000;
 const mostKept = 100;
 
-/** What quotas count. They are asked for when a pod is made, and not watched; the pods of one second share an answer. */
+/** What quotas count. They are asked for when a pod is made, and not watched; the pods of the second after an answer share it. */
 export class NamespaceQuotas {
   readonly #client: Pick<KubeClient, 'list'>;
   readonly #clock: Pick<Clock, 'monotonicMs'>;
@@ -47,11 +46,31 @@ export class NamespaceQuotas {
     this.#kept.set(namespace, { askedMs, counted });
     return counted;
   }
+
+  /** After a pod was refused, maybe by a quota that is newer than the answer. */
+  forget(namespace: string): void {
+    this.#kept.delete(namespace);
+  }
 }
 
 /** Of the memory that the pod asks for, where its namespace gives no other. */
 const defaultRatio = 2;
 const ratioLabel = 'alpha.kubevirt.io/auto-memory-limits-ratio';
+
+/** Makes the pod with the limits that its namespace needs. Rejects with KubeError. */
+export async function createWithLimits(
+  pod: Pod,
+  vmi: VirtualMachineInstance,
+  deps: LimitDeps & { readonly client: Pick<KubeClient, 'create'> },
+): Promise<Pod> {
+  const limited = await withNeededLimits(pod, vmi, deps);
+  try {
+    return await deps.client.create(resources.pods, limited, { signal: deps.signal });
+  } catch (error) {
+    if (isKubeError(error, 'FORBIDDEN')) deps.quotas.forget(vmi.metadata.namespace ?? '');
+    throw error;
+  }
+}
 
 /**
  * A namespace whose quota counts limits takes no pod without them: its launchers get some (upstream: doesVMIRequireAutoResourceLimits in

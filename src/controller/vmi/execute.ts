@@ -12,7 +12,7 @@ import type {
 } from '../../reconcile/index.ts';
 import { createStateClaim } from '../kept-state/index.ts';
 import type { AttachmentPods, LauncherPods } from '../pod/index.ts';
-import { type NamespaceQuotas, withNeededLimits } from '../quota/index.ts';
+import { createWithLimits, type NamespaceQuotas } from '../quota/index.ts';
 import type { VmiStepArgs } from './steps.ts';
 
 export interface ExecuteContext extends StepContext {
@@ -78,8 +78,7 @@ async function createPod(
   const before = await deleteLeftovers(leftovers, context);
   try {
     const { limitedNamespaces } = context;
-    const limited = await withNeededLimits(pod, vmi, { client, quotas, limitedNamespaces, signal });
-    const created = await client.create(resources.pods, limited, { signal });
+    const created = await createWithLimits(pod, vmi, { client, quotas, limitedNamespaces, signal });
     launchers.made(vmi, created);
     ownPods.created(keyOf(created), created);
   } catch (error) {

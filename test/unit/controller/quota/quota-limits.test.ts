@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { KubeObject, LabelSelector, Pod, ResourceType, VmiSpec } from '../../../../src/api/index.ts';
-import { NamespaceQuotas, withNeededLimits } from '../../../../src/controller/quota/index.ts';
+import { createWithLimits, NamespaceQuotas, withNeededLimits } from '../../../../src/controller/quota/index.ts';
 import { KubeError } from '../../../../src/kube/index.ts';
 import { FakeClock } from '../../../fixtures/fake-clock.ts';
 import { buildPod, buildVmi } from '../builders.ts';
@@ -111,4 +111,25 @@ test('the pods of one second share an answer, those of each namespace their own;
   hard = memory;
   await clock.pass(1_000);
   assert.deepEqual([...(await quotas.countedIn('one', signal))], ['limits.memory']);
+});
+
+test('a pod that is refused has its namespace asked anew: a quota may be newer than the answer', async () => {
+  let lists = 0;
+  const client = {
+    list: async <T extends KubeObject>() => {
+      lists++;
+      return { items: [] as T[], resourceVersion: '1' };
+    },
+    get: async <T extends KubeObject>() => ({ metadata: {} }) as T,
+    create: async <T extends KubeObject>(_type: ResourceType, body: T): Promise<T> => {
+      if (lists > 1) return body;
+      throw new KubeError('FORBIDDEN', 'failed quota: must specify limits.memory');
+    },
+  };
+  const quotas = new NamespaceQuotas({ client, clock: new FakeClock() });
+  const deps = { client, quotas, limitedNamespaces: undefined, signal };
+  await assert.rejects(createWithLimits(buildPod(), buildVmi({}), deps), { code: 'FORBIDDEN' });
+  await createWithLimits(buildPod(), buildVmi({}), deps);
+  await createWithLimits(buildPod(), buildVmi({}), deps);
+  assert.equal(lists, 2);
 });
