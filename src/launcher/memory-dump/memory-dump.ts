@@ -93,7 +93,13 @@ export class MemoryDump {
     try {
       await makeRoom(dump);
       await hypervisor.dumpMemory(await existingDomain(hypervisor, this.#options.domainName), dump.file);
-      await this.#deps.giveToQemu(dump.file);
+      await this.#deps.giveToQemu(dump.file).catch((error: unknown) => {
+        const fields = { file: dump.file, reason: errorMessage(error) };
+        log.warn(
+          fields,
+          'the memory dump stays with the user of this process: who exports its claim may not be able to read it',
+        );
+      });
       this.#tell({ ...begun, EndTimestamp: this.#now(), Completed: true });
       log.info({ file: dump.file }, 'memory dump is complete');
     } catch (error) {

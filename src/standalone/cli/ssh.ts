@@ -143,13 +143,16 @@ async function untilServerAnswers(
   signal: AbortSignal,
 ): Promise<void> {
   let endMs = runningSinceMs(vmi) + freshMs;
-  let wasStarting = false;
+  let [wasStarting, isBooting] = [false, false];
   for (let isSaid = false; ; isSaid = true) {
     const problem = await serverProblem(paths, wish, bannerMs, signal);
     signal.throwIfAborted();
     if (!problem) return;
-    // Only now the guest begins to boot.
-    if (wasStarting && problem.code === 'GUEST_PORT') endMs = Date.now() + freshMs;
+    // Only now the guest begins to boot; one that is started again and again is not waited for without end.
+    if (wasStarting && !isBooting && problem.code === 'GUEST_PORT') {
+      isBooting = true;
+      endMs = Date.now() + freshMs;
+    }
     wasStarting = problem.code === 'AGENT_REFUSED';
     if (Date.now() > endMs || !mayCome(problem)) throw withAdvice(problem, wish);
     if (!isSaid) report(waitingText(wish, vmi));

@@ -25,7 +25,8 @@ export async function markTrackers(
     }
     return undefined;
   } catch (error) {
-    if (!isKubeError(error, 'FORBIDDEN', 'INVALID')) throw error;
+    // A server that answers, if not for trackers, may take the rest of the status.
+    if (!isKubeError(error, 'FORBIDDEN', 'INVALID', 'SERVER_ERROR')) throw error;
     return `backup trackers of VM ${namespace}/${name} cannot be told that its guest was started: ${error.status?.message ?? error.message}`;
   }
 }

@@ -14,7 +14,7 @@ import { MemoryHypervisor } from '../../../fixtures/memory-hypervisor.ts';
 const log = silentLogger;
 const file = 'small-dump-20260102-030405.memory.dump';
 
-async function guestWithVolume(t: TestContext) {
+async function guestWithVolume(t: TestContext, give = async (_file: string): Promise<void> => undefined) {
   const dir = mkdtempSync(path.join(tmpdir(), 'dump-'));
   t.after(() => rmSync(dir, { recursive: true, force: true }));
   const [hotplugDir, volume] = [path.join(dir, 'hotplug-disks'), path.join(dir, 'hotplug-disks/dump')];
@@ -28,7 +28,10 @@ async function guestWithVolume(t: TestContext) {
   const metadata = newMetadata();
   const options = { domainName: 'default_small', hotplugDir: `${hotplugDir}/` };
   const given: string[] = [];
-  const giveToQemu = async (to: string) => void given.push(to);
+  const giveToQemu = (to: string) => {
+    given.push(to);
+    return give(to);
+  };
   const newDump = (of = metadata) => new MemoryDump(options, { hypervisor, metadata: of, giveToQemu, log, clock });
   return {
     dir,
@@ -189,4 +192,15 @@ test('a dump that the launcher’s restart cut off has failed; one that was over
   newDump(again).start();
   assert.equal(again.metadata.MemoryDump, once);
   assert.notDeepEqual(metadata.metadata.MemoryDump, once);
+});
+
+test('a dump that cannot be given to QEMU’s user is whole all the same', async (t) => {
+  const { metadata, newDump, at } = await guestWithVolume(t, async () => {
+    throw Object.assign(new Error('EPERM: operation not permitted, fchown'), { code: 'EPERM' });
+  });
+  const dump = newDump();
+  await dump.begin(at);
+  await dump.settled();
+  const { Completed, Failed } = metadata.metadata.MemoryDump ?? {};
+  assert.deepEqual([Completed, Failed], [true, false]);
 });

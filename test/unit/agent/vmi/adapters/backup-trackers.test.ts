@@ -57,6 +57,8 @@ test('a cluster without trackers, and one that goes meanwhile, are no failures',
 });
 
 test('what is forbidden is told in words; what may pass is an error, and tried again', async () => {
+  const broken = await trackersOf(new KubeError('SERVER_ERROR', 'conversion webhook failed')).guestStarted();
+  assert.match(broken ?? '', /conversion webhook failed/);
   const forbidden = await trackersOf(new KubeError('FORBIDDEN', 'no list for you')).guestStarted();
   assert.match(forbidden ?? '', /^backup trackers of VM default\/box cannot be told .*: no list for you$/);
   const away = trackersOf(new KubeError('UNREACHABLE', 'away'));
