@@ -49,6 +49,9 @@ const preparing = { reason: 'PreparingExport', message: 'an exporter is made, wh
 const isPull = ({ backup }: Facts) => backup.spec.mode === 'Pull';
 const isLate = (facts: Facts) => isPull(facts) && leftMs(facts) === 0;
 const leftMs = ({ expiresAt, now }: Facts) => Math.max(0, expiresAt.getTime() - now.getTime());
+/** What a launcher ended on order is whole in its eyes, also where no exporter ever served it. Endpoints stay in the status until the end is told. */
+const wasReadable = (facts: Facts) =>
+  !isPull(facts) || facts.backup.status?.includedVolumes?.some(({ dataEndpoint }) => dataEndpoint) === true;
 const isTold = ({ backup, vmExport }: Facts) => backup.status?.exportUID === vmExport?.metadata.uid;
 const isOver = ({ backup }: Facts) => isBackupOver(backup);
 const isDeleted = ({ backup }: Facts) => backup.metadata.deletionTimestamp !== undefined;
@@ -111,8 +114,13 @@ function claimProblem(facts: Facts): string | undefined {
   return disk && `${claimText(facts)} holds disk ${disk.name} of the VM itself: use another claim`;
 }
 
-function endOf({ own }: Facts): Said {
+function endOf(facts: Facts): Said {
+  const { own, backup } = facts;
   if (own?.hasFailed) return failed('Failed', own.message ?? 'its launcher gives no reason');
+  if (!wasReadable(facts)) {
+    const advice = `see that the secret ${backup.spec.tokenSecretRef} is there and that exporter pods run, and make another one`;
+    return failed('Failed', `it ended before its exporter served it, so that nobody could read it: ${advice}`);
+  }
   const isWarned = own?.message !== undefined;
   const reason = isWarned ? 'CompletedWithWarning' : 'Completed';
   const message = isWarned ? `the backup is whole; ${own.message}` : 'the backup is whole';
@@ -465,7 +473,7 @@ function said({ own }: Facts, more: Said): Said {
 function recorded(facts: Facts): Step<BackupStepArgs>[] {
   const { own, tracker } = facts;
   const isNew = own !== undefined && isBegun(own) && own.checkpoint !== undefined && own.checkpoint !== latestOf(facts);
-  return tracker && isNew && !own.hasFailed ? [{ step: 'recordCheckpoint' }] : [];
+  return tracker && isNew && !own.hasFailed && wasReadable(facts) ? [{ step: 'recordCheckpoint' }] : [];
 }
 
 const absentTable = goneTable<BackupObservation, BackupPlan>({ object: 'backup', plan: (nothing) => nothing });

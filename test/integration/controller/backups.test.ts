@@ -408,7 +408,7 @@ describe('backups; kubelet, agent and launcher are played', () => {
     });
   });
 
-  test('a pull whose time is over is ended, and has succeeded', async () => {
+  test('a pull whose time is over before anybody could read it has failed, and its tracker keeps its checkpoint', async () => {
     await create('short', { ...pull, ttlDuration: '6s' });
     await plug('short');
     await ordered('Start', 'short');
@@ -416,8 +416,10 @@ describe('backups; kubelet, agent and launcher are played', () => {
     await ordered('Abort', 'short');
     await untilSays('short', 'Progressing', /^True Aborting: .*\(spec\.ttlDuration: 6s\) is over/);
     await finish('short');
-    await untilSays('short', 'Complete', /^True Completed/);
+    await untilSays('short', 'Failed', /^True Failed: .* nobody could read it: see that the secret token is there/);
     await cluster.untilGone(exports, 'short');
+    const tracker = await cluster.find<VirtualMachineBackupTracker>(trackers, 'daily');
+    assert.equal(tracker?.status?.latestCheckpoint?.name, 'pulled-c');
     await create('never', { ...pull, ttlDuration: '1s', pvcName: 'missing' });
     await untilSays('never', 'Failed', /was over before it could begin/);
   });

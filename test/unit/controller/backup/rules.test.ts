@@ -116,6 +116,12 @@ const pullOf = (status: VirtualMachineBackup['status'] = {}, spec: object = {}) 
   backupOf(status, { mode: 'Pull', tokenSecretRef: 'token', ttlDuration: '100000h', ...spec });
 const active = { type: 'Full' } as const;
 const told = { ...active, exportUID: 'e' };
+const readable = {
+  ...told,
+  includedVolumes: [
+    { volumeName: 'root', diskTarget: 'vda', dataEndpoint: 'https://s/data', mapEndpoint: 'https://s/map' },
+  ],
+};
 const exportOf = (status: VirtualMachineExport['status'] = {}, owner = 'u'): VirtualMachineExport => ({
   ...{ apiVersion: 'export.kubevirt.io/v1', kind: 'VirtualMachineExport', status },
   metadata: {
@@ -325,6 +331,29 @@ const rows: readonly (readonly [rule: string, what: string, world: World, steps:
     'deleteExport',
   ],
   [
+    'done-plugged',
+    'a pull that nobody could read, by a tracker',
+    {
+      backup: pullOf(told, { source: ofTracker }),
+      tracker: trackerOf(latest),
+      vmi: guest({ marked: ended, attachment: 'there' }),
+      vmExport: exportOf({ serviceName: 's' }),
+    },
+    'deleteExport detachClaim',
+  ],
+  [
+    'done',
+    'a pull that nobody could read, by a tracker',
+    { backup: pullOf(told, { source: ofTracker }), tracker: trackerOf(latest), vmi: guest({ marked: ended }) },
+    '',
+  ],
+  [
+    'done',
+    'a pull that could be read, by a tracker',
+    { backup: pullOf(readable, { source: ofTracker }), tracker: trackerOf(latest), vmi: guest({ marked: ended }) },
+    'recordCheckpoint',
+  ],
+  [
     'over-left',
     'a pull whose guest ended',
     { backup: pullOf({ conditions: [{ type: 'Failed', status: 'True' }] }), vmi: undefined, vmExport: exportOf(ready) },
@@ -418,6 +447,21 @@ describe('what is said of a backup', () => {
       'Quiesced=False QuiesceFailed, Failed=True Failed, Progressing=False Failed',
       'Warning VirtualMachineBackupFailed',
     ]);
+  });
+
+  test('a pull that ends is whole if it could be read, and has failed if nobody ever could', () => {
+    const end = (status: VirtualMachineBackup['status'], metadata: object = {}) => {
+      const pull = pullOf(status);
+      const backup = { ...pull, metadata: { ...pull.metadata, ...metadata } };
+      const { says = {} } = decideBackup(seen({ backup, vmi: guest({ marked: ended }) }));
+      return says.end;
+    };
+    assert.equal(end(readable)?.type, 'Complete');
+    for (const metadata of [{}, deleted]) {
+      const { type, message = '' } = end(told, metadata) ?? {};
+      assert.equal(type, 'Failed');
+      assert.match(message, /nobody could read it: see that the secret token is there .* make another one$/);
+    }
   });
 
   test('what does not change is not written again, and a time changes with the status alone', () => {
