@@ -33,7 +33,8 @@ export async function serveTunnel(stream: Duplex, { map, read }: TunnelHandlers)
     [mapCall.path]: (asked) => answer(asked, mapCall, map),
     [readCall.path]: (asked) => answer(asked, readCall, read),
   };
-  server.on('stream', (asked, headers) => void handle(asked, headers, calls));
+  // Whatever goes wrong with one call costs that call alone.
+  server.on('stream', (asked, headers) => void handle(asked, headers, calls).catch(() => asked.destroy()));
   server.on('sessionError', () => stream.destroy());
   server.emit('connection', stream);
   try {
@@ -49,6 +50,8 @@ async function handle(
   calls: Readonly<Record<string, (asked: ServerHttp2Stream) => Promise<void>>>,
 ): Promise<void> {
   asked.on('error', () => undefined);
+  // Asked and taken back in one piece: there is nobody to answer.
+  if (asked.destroyed || asked.closed) return;
   if (method !== 'POST' || !type.startsWith('application/grpc')) {
     asked.respond({ ':status': 415 }, { endStream: true });
     return;
