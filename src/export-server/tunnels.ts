@@ -66,6 +66,8 @@ export class BackupTunnels {
 
   #handle(stream: ServerHttp2Stream, { ':method': method }: IncomingHttpHeaders): void {
     stream.on('error', () => undefined);
+    // Asked and taken back in one piece: there is nobody to answer.
+    if (stream.destroyed || stream.closed) return;
     // Anybody else is to ask by HTTP/1.1.
     if (method !== 'CONNECT') {
       stream.close(constants.NGHTTP2_HTTP_1_1_REQUIRED);

@@ -8,6 +8,7 @@ import https from 'node:https';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
+import tls from 'node:tls';
 import { promisify } from 'node:util';
 import { silentLogger, systemClock } from '../../../src/base/index.ts';
 import { BackupTunnel } from '../../../src/launcher/backup-tunnel/index.ts';
@@ -16,6 +17,7 @@ import type { PemPair } from '../../../src/tls/index.ts';
 import { TestAuthority } from '../../fixtures/certificates.ts';
 import { eventually, stays } from '../../fixtures/eventually.ts';
 import { ExportServerUnderTest, exportToken } from '../../fixtures/export-server.ts';
+import { allRead, askedAndTakenBack } from '../../fixtures/http2-frames.ts';
 
 const mebibyte = 2 ** 20;
 const sizeMib = 64;
@@ -212,6 +214,29 @@ describe('a backup that a launcher brings to its exporter, of a real NBD server'
     await eventually(async () => assert.equal((await server.get(mapUri)).status, 200));
     assert.equal(await knock(await own()), 409);
     assert.equal((await server.get(mapUri)).status, 200, 'the first goes on');
+  });
+
+  test('a tunnel that is asked for and taken back in one piece, by whomever, costs nothing', async () => {
+    await connected();
+    const ca = server.authority.pair.cert;
+    const socket = tls.connect({ host: 'localhost', port: server.port, ca, ALPNProtocols: ['h2'] });
+    const uncaught: unknown[] = [];
+    const note = (error: unknown) => uncaught.push(error);
+    process.on('uncaughtException', note);
+    try {
+      await once(socket, 'secureConnect');
+      socket.write(askedAndTakenBack({ ':method': 'CONNECT', ':authority': 'localhost' }));
+      const answered: Buffer[] = [];
+      for await (const piece of socket.iterator({ destroyOnReturn: false })) {
+        answered.push(piece);
+        if (Buffer.concat(answered).includes(allRead)) break;
+      }
+      assert.equal((await server.get(mapUri)).status, 200);
+      assert.deepEqual(uncaught, []);
+    } finally {
+      process.off('uncaughtException', note);
+      socket.destroy();
+    }
   });
 
   test('a launcher that answers with garbage, or not at all, costs its readers an error', async () => {
