@@ -41,6 +41,11 @@ export function mergedFlags(
   return merged;
 }
 
+/** Of a disk that is whole in an incremental backup, as it came after the checkpoint: all of it is new to a reader, also what reads as zeros. */
+export function allChanged(allocation: readonly BlockExtent[]): readonly BlockExtent[] {
+  return allocation.map(({ length, flags }) => ({ length, flags: (flags & zeroFlag) | dirtyFlag }));
+}
+
 /** Neighbours of the same kind as one, in batches that a reader can hold, with upstream's words for them (pkg/storage/nbdclient). */
 export class ExtentBatches {
   readonly #give: (extents: readonly Extent[]) => Promise<void>;

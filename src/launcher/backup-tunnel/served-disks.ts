@@ -1,7 +1,7 @@
 import type { TunnelHandlers } from '../../nbd-tunnel/index.ts';
 import { LauncherError } from '../errors.ts';
 import { allocationContext, dirtyBitmapContext, NbdClient } from '../nbd/index.ts';
-import { ExtentBatches, mergedFlags } from './extents.ts';
+import { allChanged, ExtentBatches, mergedFlags } from './extents.ts';
 
 /** Of one answer; upstream's. */
 const chunkBytes = 256 * 1024;
@@ -23,8 +23,8 @@ export function servedDisks(socketPath: string): TunnelHandlers {
     },
     map: async ({ exportName, bitmapName, offset, length }, give, signal) => {
       const changes = bitmapName === '' ? undefined : dirtyBitmapContext(bitmapName);
-      const contexts = [allocationContext, ...(changes === undefined ? [] : [changes])];
-      const disk = await NbdClient.connect({ socketPath, exportName, contexts }, signal);
+      const known = { contexts: [allocationContext], optional: changes === undefined ? [] : [changes] };
+      const disk = await NbdClient.connect({ socketPath, exportName, ...known }, signal);
       const batches = new ExtentBatches(changes !== undefined, (extents) => {
         const last = extents.at(-1);
         return give({ extents, nextOffset: last ? last.offset + last.length : offset });
@@ -49,7 +49,9 @@ async function addKnown(
 ): Promise<number> {
   const known = await disk.blockStatus(start, Math.min(mapBytes, end - start));
   const allocation = known.get(allocationContext) ?? [];
-  const extents = changes === undefined ? allocation : mergedFlags(allocation, known.get(changes) ?? []);
+  const changed = changes === undefined ? undefined : known.get(changes);
+  let extents = allocation;
+  if (changes !== undefined) extents = changed ? mergedFlags(allocation, changed) : allChanged(allocation);
   let at = start;
   for (const extent of extents) {
     const length = Math.min(extent.length, end - at);

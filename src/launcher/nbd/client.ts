@@ -31,6 +31,8 @@ export interface NbdTarget {
   readonly exportName: string;
   /** What is to be known of blocks; REFUSED where the server does not know one of them. */
   readonly contexts: readonly string[];
+  /** What is wanted where it is known. */
+  readonly optional?: readonly string[];
 }
 
 /** So many bytes from where the one before has ended. */
@@ -182,12 +184,13 @@ async function greet(socket: Socket, bytes: ByteReader): Promise<void> {
 async function negotiate(
   socket: Socket,
   bytes: ByteReader,
-  { exportName, contexts }: NbdTarget,
+  { exportName, contexts, optional = [] }: NbdTarget,
 ): Promise<Map<number, string>> {
   await choose(socket, bytes, options.structuredReply);
   const found = new Map<number, string>();
-  if (contexts.length === 0) return found;
-  await choose(socket, bytes, options.setMetaContext, contextsOf(exportName, contexts), (type, data) => {
+  const wanted = [...contexts, ...optional];
+  if (wanted.length === 0) return found;
+  await choose(socket, bytes, options.setMetaContext, contextsOf(exportName, wanted), (type, data) => {
     if (type === optionReplies.metaContext && data.length >= 4)
       found.set(data.readUInt32BE(), data.subarray(4).toString());
   });

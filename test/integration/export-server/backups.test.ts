@@ -174,6 +174,18 @@ describe('a backup that a launcher brings to its exporter, of a real NBD server'
     assert.deepEqual([...kinds].sort(), ['0 clean', '1 dirty', '2 zero']);
   });
 
+  test('a disk that came after the checkpoint, so that nothing is known of changes, has changed as a whole', async () => {
+    await connected({ BACKUP_TYPE: 'Incremental', BACKUP_CHECKPOINT: 'before-it' });
+    assert.deepEqual(shown(await page()), [
+      [0, 1, 'dirty'],
+      [1, 9, 'dirty,zero'],
+      [10, 8, 'dirty'],
+      [18, 22, 'dirty,zero'],
+      [40, 1, 'dirty'],
+      [41, 23, 'dirty,zero'],
+    ]);
+  });
+
   test('without the token, without a launcher, and with odd questions nothing is given, in words', async () => {
     await server.start(variables());
     const early = await server.get(dataUri);
