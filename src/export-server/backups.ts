@@ -62,7 +62,8 @@ function asked(handler: Handler): Handler {
       await handler(exchange);
     } catch (error) {
       if (!(error instanceof TunnelError)) throw error;
-      throw new ExportError('NOT_SERVED', `the launcher does not give it: ${error.message}`, { cause: error });
+      const code = error.code === 'CLOSED' ? 'UNAVAILABLE' : 'NOT_SERVED';
+      throw new ExportError(code, `the launcher does not give it: ${error.message}`, { cause: error });
     }
   };
 }

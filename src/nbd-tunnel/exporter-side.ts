@@ -1,4 +1,10 @@
-import { type ClientHttp2Session, connect, constants, type IncomingHttpHeaders } from 'node:http2';
+import {
+  type ClientHttp2Session,
+  type ClientHttp2Stream,
+  connect,
+  constants,
+  type IncomingHttpHeaders,
+} from 'node:http2';
 import type { Duplex } from 'node:stream';
 import { errorMessage } from '../base/index.ts';
 import { TunnelError } from './errors.ts';
@@ -10,7 +16,9 @@ import { tunnelSettings } from './settings.ts';
 export function openTunnel(stream: Duplex): ClientHttp2Session {
   const { settings, maxSessionMemory, connectionWindowBytes } = tunnelSettings;
   const session = connect('http://backup', { createConnection: () => stream, settings, maxSessionMemory });
-  session.once('connect', () => session.setLocalWindowSize(connectionWindowBytes));
+  session.once('connect', () => {
+    if (!session.destroyed) session.setLocalWindowSize(connectionWindowBytes);
+  });
   return session;
 }
 
@@ -22,11 +30,7 @@ export async function* askStreaming<Request, Answer>(
   signal: AbortSignal,
 ): AsyncGenerator<Answer> {
   signal.throwIfAborted();
-  const { HTTP2_METHOD_POST, NGHTTP2_CANCEL } = constants;
-  const stream = session.request({
-    ...{ ':method': HTTP2_METHOD_POST, ':path': call.path, ':scheme': 'http', ':authority': 'backup' },
-    ...{ 'content-type': 'application/grpc', te: 'trailers' },
-  });
+  const stream = asked(session, call.path);
   let ends: IncomingHttpHeaders = {};
   const note = (headers: IncomingHttpHeaders) => {
     ends = { ...ends, ...headers };
@@ -47,7 +51,21 @@ export async function* askStreaming<Request, Answer>(
   } finally {
     signal.removeEventListener('abort', abort);
     // Whoever does not read to the end wants no more.
-    if (!stream.closed) stream.close(NGHTTP2_CANCEL);
+    if (!stream.closed) stream.close(constants.NGHTTP2_CANCEL);
+  }
+}
+
+/** Throws TunnelError CLOSED. */
+function asked(session: ClientHttp2Session, path: string): ClientHttp2Stream {
+  try {
+    return session.request({
+      ...{ ':method': constants.HTTP2_METHOD_POST, ':path': path, ':scheme': 'http', ':authority': 'backup' },
+      ...{ 'content-type': 'application/grpc', te: 'trailers' },
+    });
+  } catch (error) {
+    throw new TunnelError('CLOSED', `the connection to the launcher is ending: ${errorMessage(error)}`, {
+      cause: error,
+    });
   }
 }
 
