@@ -1,5 +1,6 @@
 import { findCondition } from './conditions.ts';
-import type { Condition, KubeObject } from './kubernetes.ts';
+import type { VirtualMachineExport } from './export.ts';
+import { type Condition, controllerOf, type KubeObject } from './kubernetes.ts';
 import type { TypedReference } from './snapshot.ts';
 
 /** A disk in a backup. */
@@ -52,6 +53,25 @@ export interface VirtualMachineBackupTracker extends KubeObject {
     /** The guest has been started anew since. */
     checkpointRedefinitionRequired?: boolean;
   };
+}
+
+/**
+ * The export that virt-controller makes for it. Whoever may make exports may write any owner into one of its name, so that all that says who reads
+ * what has to be as it is made.
+ */
+export function isExportOf(
+  { metadata: { name, uid }, spec }: VirtualMachineBackup,
+  vmExport: Pick<VirtualMachineExport, 'metadata' | 'spec'>,
+): boolean {
+  const { source, tokenSecretRef } = vmExport.spec;
+  return (
+    controllerOf(vmExport)?.uid === uid &&
+    vmExport.metadata.name === name &&
+    source?.apiGroup === 'backup.kubevirt.io' &&
+    source.kind === 'VirtualMachineBackup' &&
+    source.name === name &&
+    (tokenSecretRef ?? '') === (spec.tokenSecretRef ?? '')
+  );
 }
 
 /** It has succeeded or failed, and changes no more. */

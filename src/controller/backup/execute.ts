@@ -1,6 +1,6 @@
 import {
-  controllerOf,
   finalizers,
+  isExportOf,
   keyOf,
   resources,
   type VirtualMachineBackup,
@@ -183,7 +183,7 @@ async function abortBackup(_step: object, context: ExecuteContext): Promise<Outc
 /** Of the backup's name; it goes with the backup at the latest. */
 async function createExport(_step: object, context: ExecuteContext): Promise<Outcome> {
   const { client, exports, observation, signal } = context;
-  const { backup, key, uid } = observation;
+  const { backup, key } = observation;
   const type = resources.virtualMachineExports;
   const { namespace, name } = backup.metadata;
   const { apiGroup, kind } = { apiGroup: resources.virtualMachineBackups.group, kind: backup.kind };
@@ -200,7 +200,7 @@ async function createExport(_step: object, context: ExecuteContext): Promise<Out
       ttlDuration: `${Math.ceil((leftMs(observation) + afterMs) / 1_000)}s`,
     },
   };
-  const isOwn = (there: VirtualMachineExport) => controllerOf(there)?.uid === uid;
+  const isOwn = (there: VirtualMachineExport) => isExportOf(backup, there);
   const { object } = await createOrFind(client, type, wanted, isOwn, { signal });
   exports.created(key, object);
   return done;

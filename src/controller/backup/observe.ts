@@ -1,7 +1,7 @@
 import {
   type BackupVolume,
-  controllerOf,
   isBackupOver,
+  isExportOf,
   isUtilityVolume,
   type Key,
   type PersistentVolumeClaim,
@@ -91,7 +91,7 @@ export function observeBackup(key: Key, deps: ObserveDeps): BackupObservation {
   const isOwn = marked !== undefined && isMarkedFor(marked, backup);
   const volumeName = targetVolumeName(metadata.name);
   const exported = deps.exports.get(key);
-  const isOurs = exported && controllerOf(exported)?.uid === metadata.uid;
+  const isOurs = exported && isExportOf(backup, exported);
   return {
     kind: 'present',
     ...{ key, uid: metadata.uid ?? '', now, backup, isByTracker, tracker, vmName, vmi, volumeName },

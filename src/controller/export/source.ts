@@ -3,6 +3,7 @@ import {
   contentNameOf,
   controllerOf,
   findCondition,
+  isExportOf,
   isFinal,
   isReadyToUse,
   type Key,
@@ -117,7 +118,7 @@ function ofBackup(vmExport: VirtualMachineExport, { backups, trackers }: SourceD
   const backup = backups.get(key);
   const unread = (message: string): SourceFacts => ({ ...none, problem: { reason: 'Initializing', message } });
   if (!backup) return unread(`VirtualMachineBackup ${key} not found`);
-  if (controllerOf(vmExport)?.uid !== backup.metadata.uid)
+  if (!isExportOf(backup, vmExport))
     return unread(
       `VirtualMachineBackup ${key} is read by the export of its own name that is made for it (spec.mode: Pull)`,
     );

@@ -136,8 +136,15 @@ const exportOf = (status: VirtualMachineExport['status'] = {}, owner = 'u'): Vir
       },
     ],
   },
-  spec: { source: { apiGroup: 'backup.kubevirt.io', kind: 'VirtualMachineBackup', name: 'one' } },
+  spec: {
+    source: { apiGroup: 'backup.kubevirt.io', kind: 'VirtualMachineBackup', name: 'one' },
+    tokenSecretRef: 'token',
+  },
 });
+const withSpec = (spec: object): VirtualMachineExport => {
+  const vmExport = exportOf(ready);
+  return { ...vmExport, spec: { ...vmExport.spec, ...spec } };
+};
 const urls = (side: string) => [
   {
     name: 'root',
@@ -292,6 +299,18 @@ const rows: readonly (readonly [rule: string, what: string, world: World, steps:
       tracker: trackerOf({ ...latest, checkpointRedefinitionRequired: true }),
       vmi: guest({ attachment: 'there' }),
     },
+    '',
+  ],
+  [
+    'export-foreign',
+    'with a forged owner and its own token',
+    { backup: pullOf(active), vmi: copying, vmExport: withSpec({ tokenSecretRef: 'mine' }) },
+    '',
+  ],
+  [
+    'export-foreign',
+    'with a forged owner, of something else',
+    { backup: pullOf(active), vmi: copying, vmExport: withSpec({ source: ofVm }) },
     '',
   ],
   ['export-occupied', 'by a user', { backup: pullOf(), vmExport: exportOf({}, 'somebody') }, ''],

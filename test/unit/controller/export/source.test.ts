@@ -38,18 +38,22 @@ test('a backup is exported by the export that is made for it, while it is under 
     name: 'b',
     controller: true,
   };
-  const of = (uid: string): VirtualMachineExport => ({
+  const of = (uid: string, tokenSecretRef = 'token'): VirtualMachineExport => ({
     ...vmExport,
     metadata: { ...vmExport.metadata, name: 'b', ownerReferences: [{ ...owner, uid }] },
-    spec: { source: { apiGroup: 'backup.kubevirt.io', kind: 'VirtualMachineBackup', name: 'b' } },
+    spec: { source: { apiGroup: 'backup.kubevirt.io', kind: 'VirtualMachineBackup', name: 'b' }, tokenSecretRef },
   });
   const backupOf = (status: VirtualMachineBackup['status']): VirtualMachineBackup => ({
     ...{ apiVersion: 'backup.kubevirt.io/v1alpha1', kind: 'VirtualMachineBackup', ...(status && { status }) },
     metadata: { name: 'b', namespace: 'default', uid: 'u' },
-    spec: { source: { apiGroup: 'kubevirt.io', kind: 'VirtualMachine', name: 'vm1' }, mode: 'Pull' },
+    spec: {
+      source: { apiGroup: 'kubevirt.io', kind: 'VirtualMachine', name: 'vm1' },
+      mode: 'Pull',
+      tokenSecretRef: 'token',
+    },
   });
-  const facts = (backup: VirtualMachineBackup | undefined, uid = 'u') =>
-    sourceOf(of(uid), {
+  const facts = (backup: VirtualMachineBackup | undefined, uid = 'u', token = 'token') =>
+    sourceOf(of(uid, token), {
       ...{ snapshots: cacheOf([]), contents: cacheOf([]), volumeSnapshots: cacheOf([]), vmis: cacheOf([]) },
       ...{ backups: cacheOf(backup ? [backup] : []), trackers: cacheOf([]), vms: cacheOf([]), claims: cacheOf([]) },
       ...{ stateClaims: () => [], dataVolumes: { fillingOf: () => undefined } },
@@ -59,6 +63,8 @@ test('a backup is exported by the export that is made for it, while it is under 
   const whole = backupOf({ type: 'Full', conditions, includedVolumes });
   assert.deepEqual([facts(whole).problem, facts(whole).vmName, facts(whole).backup], [undefined, 'vm1', whole]);
   assert.match(facts(whole, 'another').problem?.message ?? '', /read by the export of its own name/);
+  // The owner alone proves nothing: whoever made it may have written that.
+  assert.match(facts(whole, 'u', 'mine').problem?.message ?? '', /read by the export of its own name/);
   assert.match(facts(undefined).problem?.message ?? '', /default\/b not found/);
   assert.match(facts(backupOf({ type: 'Full', conditions })).problem?.message ?? '', /no disks to be read yet/);
   assert.match(facts(backupOf({ type: 'Full', includedVolumes })).problem?.message ?? '', /is not under way/);
