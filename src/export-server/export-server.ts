@@ -90,7 +90,7 @@ export class ExportServer {
     const cut = () => this.#ending.abort(new Error('the export ends'));
     if (signal.aborted) cut();
     else signal.addEventListener('abort', cut, { once: true });
-    // A backup ends at its deadline, and so does whoever reads it.
+    // Its launcher has to be free for the pod that comes after this one: readers go on there, from where they were.
     if (this.#tunnels) cut();
     this.#tunnels?.close();
     await this.#http.stop();
