@@ -206,10 +206,8 @@ export class DomainCache {
   }
 
   async #list(): Promise<void> {
-    const remembered = [...this.#followers.values()];
     const checks: Promise<void>[] = [];
-    await this.#forEach(remembered, (follower) => follower.hearRemembered());
-    await this.#forEach(remembered, (follower) => {
+    await this.#forEach([...this.#followers.values()], (follower) => {
       const check = this.#check(follower.address.uid);
       checks.push(check);
       return check;

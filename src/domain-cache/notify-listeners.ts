@@ -12,9 +12,6 @@ export interface NotifyListener {
   close(): Promise<void>;
 }
 
-/** A launcher's process, and where it was found; whether it has been dialled or not. */
-export type FoundLauncher = Pick<OpenConnection, 'address' | 'peer'>;
-
 /** Where launchers' events come in. */
 export interface NotifyListeners {
   /** The socket that is there for all launchers. */
@@ -25,7 +22,7 @@ export interface NotifyListeners {
   readonly problem?: string | undefined;
   stop(): Promise<void>;
   /** Replaces what an earlier agent left for this launcher. Rejects with DomainCacheError PIPE_FAILED. */
-  open(launcher: FoundLauncher, intake: NotifyIntake): Promise<NotifyListener>;
+  open(connection: OpenConnection, intake: NotifyIntake): Promise<NotifyListener>;
   /** False is a proof that the launcher ended. */
   isAlive(process: Peer): boolean;
 }
@@ -34,12 +31,12 @@ export interface SocketListenersOptions {
   /** Holds `domain-notify.sock`. */
   readonly shareDir: string;
   /** Where a launcher's pipe belongs; `/proc/<pid>/root` + `var/run/kubevirt` unless given. */
-  readonly pipePath?: ((launcher: FoundLauncher) => PipePath) | undefined;
+  readonly pipePath?: ((connection: OpenConnection) => PipePath) | undefined;
 }
 
 /** The listeners of this machine: a pipe in each launcher's own file system, and upstream's shared socket. */
 export class SocketListeners implements NotifyListeners {
-  readonly #pipePath: (launcher: FoundLauncher) => PipePath;
+  readonly #pipePath: (connection: OpenConnection) => PipePath;
   readonly #logger: Logger;
   readonly #shared: SharedSocket;
   readonly #channels = new Set<NotifyChannel>();
@@ -73,7 +70,7 @@ export class SocketListeners implements NotifyListeners {
     return this.#shared.stop();
   }
 
-  async open(launcher: FoundLauncher, intake: NotifyIntake): Promise<NotifyListener> {
+  async open(connection: OpenConnection, intake: NotifyIntake): Promise<NotifyListener> {
     const channel = new NotifyChannel(intake);
     this.#channels.add(channel);
     const close = () => {
@@ -81,7 +78,7 @@ export class SocketListeners implements NotifyListeners {
       channel.close();
     };
     try {
-      const pipe = await NotifyPipe.open(this.#pipePath(launcher), channel, this.#logger);
+      const pipe = await NotifyPipe.open(this.#pipePath(connection), channel, this.#logger);
       return {
         close: () => {
           close();
@@ -99,6 +96,6 @@ export class SocketListeners implements NotifyListeners {
   }
 }
 
-function pathInLauncher({ peer }: FoundLauncher): PipePath {
+function pathInLauncher({ peer }: OpenConnection): PipePath {
   return { root: `/proc/${peer.pid}/root`, directory: 'var/run/kubevirt' };
 }
