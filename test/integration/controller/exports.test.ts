@@ -11,6 +11,7 @@ import {
   type VirtualMachineExport,
 } from '../../../src/api/index.ts';
 import { memberAt } from '../../../src/base/index.ts';
+import { orMissing } from '../../../src/kube/index.ts';
 import { TestAuthority } from '../../fixtures/certificates.ts';
 import { SnapshotNode } from '../../fixtures/controller/snapshot-node.ts';
 import { eventually } from '../../fixtures/eventually.ts';
@@ -78,7 +79,7 @@ describe('exports, on the storage of a standalone node', { skip: needsRoot }, ()
     await node.cluster.untilGone(resources.services, `virt-export-${name}`);
     const pod = await node.cluster.find<Pod>(resources.pods, `virt-export-${name}`);
     // A kubelet takes the last of it away.
-    if (pod) await node.cluster.client.delete(resources.pods, pod.metadata, { graceSeconds: 0 });
+    if (pod) await orMissing(node.cluster.client.delete(resources.pods, pod.metadata, { graceSeconds: 0 }));
   };
 
   test('a claim: pod, service, token, certificate and links; all of it goes with the export', async () => {
