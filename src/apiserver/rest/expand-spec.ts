@@ -15,11 +15,10 @@ import {
 import { ApiError, badRequest } from '../errors.ts';
 import type { ApiObject } from '../object.ts';
 import { clusterDefaults } from '../objects/index.ts';
-import { findType } from '../types/index.ts';
 import type { VmTarget } from '../vm-subresources.ts';
 import type { ApiContext, ResourceCall } from './api-context.ts';
 import { parseBody } from './body.ts';
-import { noSuchPath } from './request.ts';
+import { servedType } from './request.ts';
 import { sendValue } from './respond.ts';
 
 /** A stored VM with all that its instance type and preference say: `virtctl expand --vm` (upstream: pkg/virt-api/rest/expand.go). Throws ApiError. */
@@ -86,7 +85,5 @@ function specOf({ reader }: ApiContext, vm: VirtualMachine, field: MatcherField)
 }
 
 function typeOf({ group, version, resource }: { group: string; version: string; resource: string }) {
-  const type = findType(group, version, resource);
-  if (!type) throw noSuchPath(group, version, resource);
-  return type;
+  return servedType(group, version, resource);
 }

@@ -9,11 +9,10 @@ import { isRecord } from '../../base/index.ts';
 import { ApiError, badRequest } from '../errors.ts';
 import { type ApiObject, at, stringAt } from '../object.ts';
 import { hotplugGates } from '../objects/index.ts';
-import { findType } from '../types/index.ts';
 import type { VmTarget } from '../vm-subresources.ts';
 import type { ApiContext, ResourceCall } from './api-context.ts';
 import { parseBody } from './body.ts';
-import { requirePut } from './request.ts';
+import { requirePut, servedType } from './request.ts';
 import { virtApi } from './virt-api.ts';
 
 /** QEMU writes headers beside the memory. */
@@ -121,9 +120,7 @@ function claimProblem(
 const mebibytes = (bytes: number) => `${Math.ceil(bytes / 2 ** 20)}Mi`;
 
 function typeOf(group: string, resource: string) {
-  const type = findType(group, 'v1', resource);
-  if (!type) throw new ApiError('NOT_FOUND', `this server has no ${resource}`);
-  return type;
+  return servedType(group, 'v1', resource);
 }
 
 function conflict(kind: string, name: string, problem: string): ApiError {

@@ -3,11 +3,10 @@ import { isRecord, sameJson } from '../../base/index.ts';
 import { ApiError, badRequest, notFound } from '../errors.ts';
 import { type ApiObject, at, stringAt } from '../object.ts';
 import { storedObjects } from '../objects/index.ts';
-import { findType } from '../types/index.ts';
 import type { VmTarget } from '../vm-subresources.ts';
 import type { ApiContext, ResourceCall } from './api-context.ts';
 import { parseBody } from './body.ts';
-import { isDryRun, noSuchPath, requirePut } from './request.ts';
+import { isDryRun, requirePut, servedType } from './request.ts';
 import { virtApi } from './virt-api.ts';
 
 /** What `virtctl migrate` and `virtctl evacuate-cancel` ask for (upstream: pkg/virt-api/rest). Throws ApiError. */
@@ -66,7 +65,5 @@ async function cancelEvacuation(context: ApiContext, target: VmTarget, vmi: ApiO
 }
 
 function typeOf(resource: string) {
-  const type = findType('kubevirt.io', 'v1', resource);
-  if (!type) throw noSuchPath('kubevirt.io', 'v1', resource);
-  return type;
+  return servedType('kubevirt.io', 'v1', resource);
 }

@@ -38,6 +38,13 @@ export function noSuchPath(group: string, version: string, resource: string): Ap
   return new ApiError('NOT_FOUND', text);
 }
 
+/** Of a kind that this server has. Throws ApiError NOT_FOUND. */
+export function servedType(group: string, version: string, resource: string): ApiType {
+  const type = findType(group, version, resource);
+  if (!type) throw noSuchPath(group, version, resource);
+  return type;
+}
+
 export function targetOf(path: ResourcePath): Target {
   if (path.name === undefined) throw badRequest('a name is needed');
   return { namespace: path.namespace ?? '', name: path.name };

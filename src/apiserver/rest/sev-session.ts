@@ -3,11 +3,11 @@ import type { VirtualMachineInstance } from '../../api/index.ts';
 import { copyJson } from '../../base/index.ts';
 import { badRequest } from '../errors.ts';
 import { type ApiObject, at, stringAt } from '../object.ts';
-import { findType, sevSession } from '../types/index.ts';
+import { sevSession } from '../types/index.ts';
 import type { VmTarget } from '../vm-subresources.ts';
 import type { ApiContext, ResourceCall } from './api-context.ts';
 import { parseBody } from './body.ts';
-import { isDryRun, noSuchPath, requirePut } from './request.ts';
+import { isDryRun, requirePut, servedType } from './request.ts';
 import { virtApi } from './virt-api.ts';
 
 /** The owner of a guest binds it to a session before it starts; its node waits for that (upstream: pkg/virt-api/rest/sev.go). Throws ApiError. */
@@ -25,8 +25,7 @@ export async function serveSevSession(
   const [session, dhCert] = [stringAt(body, 'session'), stringAt(body, 'dhCert')];
   if (!session) throw badRequest('Session blob is required');
   if (!dhCert) throw badRequest('DH cert is required');
-  const type = findType('kubevirt.io', 'v1', 'virtualmachineinstances');
-  if (!type) throw noSuchPath('kubevirt.io', 'v1', 'virtualmachineinstances');
+  const type = servedType('kubevirt.io', 'v1', 'virtualmachineinstances');
   const change = (current: ApiObject) => {
     check(current as unknown as VirtualMachineInstance);
     const changed = copyJson(current);

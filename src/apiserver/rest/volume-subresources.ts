@@ -4,11 +4,10 @@ import { copyJson, isRecord, listOf } from '../../base/index.ts';
 import { ApiError, badRequest } from '../errors.ts';
 import { type ApiObject, at, stringAt } from '../object.ts';
 import { hotplugGates, storedObjects } from '../objects/index.ts';
-import { findType } from '../types/index.ts';
 import type { VmTarget } from '../vm-subresources.ts';
 import type { ApiContext, ResourceCall } from './api-context.ts';
 import { parseBody } from './body.ts';
-import { isDryRun, noSuchPath, requirePut } from './request.ts';
+import { isDryRun, requirePut, servedType } from './request.ts';
 import { virtApi } from './virt-api.ts';
 
 type Owner = 'virtualmachines' | 'virtualmachineinstances';
@@ -36,11 +35,10 @@ export async function serveVolumes(
   }
   const asked = requestOf(subresource, call);
   const owner: Owner = resource === 'virtualmachines' ? 'virtualmachines' : 'virtualmachineinstances';
-  const type = findType('kubevirt.io', 'v1', owner);
-  if (!type) throw noSuchPath('kubevirt.io', 'v1', owner);
+  const type = servedType('kubevirt.io', 'v1', owner);
   const isRequest = owner === 'virtualmachines' && gates.ephemeral;
-  if (isRequest && asked.kind === 'add') await checkFollowable(context, target, asked);
   const guest = isRequest ? storedObjects(context).vmi(target.namespace, target.name) : undefined;
+  if (isRequest && asked.kind === 'add') await checkFollowable(context, target, asked, guest);
   const change = (current: ApiObject) =>
     isRequest ? requested(current, asked, guest) : changed(current, owner, asked, gates.ephemeral);
   const update = { ...target, subresource: isRequest ? ('status' as const) : undefined, change, isReplace: false };
@@ -74,18 +72,18 @@ function volumeOf(name: string, { persistentVolumeClaim, dataVolume }: Record<st
 }
 
 /** What virt-controller will write of it, tried: a request that nobody takes would hold up all later ones of the VM. */
-async function checkFollowable(context: ApiContext, target: VmTarget, asked: VolumeRequest): Promise<void> {
-  const vmi = storedObjects(context).vmi(target.namespace, target.name);
-  const owners: readonly Owner[] =
-    stringAt(vmi, 'status', 'phase') === 'Running'
-      ? ['virtualmachines', 'virtualmachineinstances']
-      : ['virtualmachines'];
+async function checkFollowable(
+  context: ApiContext,
+  target: VmTarget,
+  asked: VolumeRequest,
+  guest: ApiObject | undefined,
+): Promise<void> {
+  const owners: Owner[] = ['virtualmachines'];
+  if (stringAt(guest, 'status', 'phase') === 'Running') owners.push('virtualmachineinstances');
   for (const owner of owners) {
-    const type = findType('kubevirt.io', 'v1', owner);
-    if (!type) throw noSuchPath('kubevirt.io', 'v1', owner);
     const change = (current: ApiObject) => changed(current, owner, asked, true);
     const update = { ...target, subresource: undefined, change, isReplace: false };
-    await context.writer.update(type, update, { user: virtApi, dryRun: true });
+    await context.writer.update(servedType('kubevirt.io', 'v1', owner), update, { user: virtApi, dryRun: true });
   }
 }
 
@@ -97,12 +95,14 @@ function requested(vm: ApiObject, asked: VolumeRequest, guest: ApiObject | undef
   const others = open.filter((each) => each.addVolumeOptions?.name !== name);
   const isPlugged = [...template, ...volumesAt(guest, 'spec', 'volumes')].some((volume) => volume.name === name);
   const isTakenBack = asked.kind === 'remove' && others.length < open.length && !isPlugged;
-  const problem = isTakenBack
-    ? undefined
-    : (openProblem(open, asked.kind, name) ??
-      problemOf(asked.kind === 'add' ? [...template, ...comingIn(open)] : template, asked));
+  if (isTakenBack) return withRequests(vm, others);
+  const volumes = asked.kind === 'add' ? [...template, ...comingIn(open)] : template;
+  const problem = openProblem(open, asked.kind, name) ?? problemOf(volumes, asked);
   if (problem !== undefined) throw conflictOf('virtualmachines', vm.metadata.name ?? '', problem);
-  const volumeRequests = isTakenBack ? others : [...others, apiRequestOf(asked)];
+  return withRequests(vm, [...others, apiRequestOf(asked)]);
+}
+
+function withRequests(vm: ApiObject, volumeRequests: readonly ApiVolumeRequest[]): ApiObject {
   return { ...vm, status: { ...(isRecord(vm.status) ? vm.status : {}), volumeRequests } };
 }
 
