@@ -47,162 +47,95 @@ export interface StreamingCall<Request, Answer> {
   readonly answer: Codec<Answer>;
 }
 
-/** As protobuf numbers them: `field << 3 | type`, with 0 for numbers and 2 for what has a length. */
-const number = (field: number) => field << 3;
-const bytes = (field: number) => (field << 3) | 2;
+/** What a field holds. The wire type is protobuf's: 0 for numbers, 2 for what has a length. */
+interface Kind<Value> {
+  readonly wire: 0 | 2;
+  /** Of a field that is not there. */
+  none(): Value;
+  /** What is empty, or 0, is not written. */
+  write(writer: BinaryWriter, tag: number, value: Value): void;
+  /** With what was read of it before: a field may come again. */
+  read(reader: BinaryReader, before: Value): Value;
+}
 
-const mapRequest: Codec<MapRequest> = {
-  encode: ({ exportName, bitmapName, offset, length }) => {
-    const writer = new BinaryWriter();
-    text(writer, 1, exportName);
-    text(writer, 2, bitmapName);
-    numbers(writer, { 3: offset, 4: length });
-    return writer.finish();
-  },
-  decode: (message) => {
-    const found = { exportName: '', bitmapName: '', offset: 0, length: 0 };
-    readFields(message, {
-      [bytes(1)]: (reader) => {
-        found.exportName = reader.string();
-      },
-      [bytes(2)]: (reader) => {
-        found.bitmapName = reader.string();
-      },
-      [number(3)]: (reader) => {
-        found.offset = safe(reader);
-      },
-      [number(4)]: (reader) => {
-        found.length = safe(reader);
-      },
-    });
-    return found;
-  },
+const text: Kind<string> = {
+  wire: 2,
+  none: () => '',
+  write: (writer, tag, value) => void (value !== '' && writer.uint32(tag).string(value)),
+  read: (reader) => reader.string(),
 };
+const number: Kind<number> = {
+  wire: 0,
+  none: () => 0,
+  write: (writer, tag, value) => void (value !== 0 && writer.uint32(tag).uint64(value)),
+  read: safe,
+};
+const data: Kind<Uint8Array> = {
+  wire: 2,
+  none: () => new Uint8Array(),
+  write: (writer, tag, value) => void (value.length > 0 && writer.uint32(tag).bytes(value)),
+  read: (reader) => reader.bytes(),
+};
+const many = <T>(codec: Codec<T>): Kind<readonly T[]> => ({
+  wire: 2,
+  none: () => [],
+  write: (writer, tag, values) => {
+    for (const value of values) writer.uint32(tag).bytes(codec.encode(value));
+  },
+  read: (reader, before) => {
+    // It was made by `none` for this message alone; a copy for each would cost the square of a long answer.
+    (before as T[]).push(codec.decode(reader.bytes()));
+    return before;
+  },
+});
 
-const extent: Codec<Extent> = {
-  encode: ({ offset, length, flags, description }) => {
-    const writer = new BinaryWriter();
-    numbers(writer, { 1: offset, 2: length, 3: flags });
-    text(writer, 4, description);
-    return writer.finish();
-  },
-  decode: (message) => {
-    const found = { offset: 0, length: 0, flags: 0, description: '' };
-    readFields(message, {
-      [number(1)]: (reader) => {
-        found.offset = safe(reader);
-      },
-      [number(2)]: (reader) => {
-        found.length = safe(reader);
-      },
-      [number(3)]: (reader) => {
-        found.flags = safe(reader);
-      },
-      [bytes(4)]: (reader) => {
-        found.description = reader.string();
-      },
-    });
-    return found;
-  },
-};
+/** Numbers of the fields, ascending, and what is in them. */
+type Fields<T> = { readonly [Name in keyof T]: readonly [field: number, kind: Kind<T[Name]>] };
 
-const mapAnswer: Codec<MapAnswer> = {
-  encode: ({ extents, nextOffset }) => {
-    const writer = new BinaryWriter();
-    for (const each of extents) writer.uint32(bytes(1)).bytes(extent.encode(each));
-    numbers(writer, { 2: nextOffset });
-    return writer.finish();
-  },
-  decode: (message) => {
-    const extents: Extent[] = [];
-    let nextOffset = 0;
-    readFields(message, {
-      [bytes(1)]: (reader) => void extents.push(extent.decode(reader.bytes())),
-      [number(2)]: (reader) => {
-        nextOffset = safe(reader);
-      },
-    });
-    return { extents, nextOffset };
-  },
-};
+function codecOf<T extends object>(fields: Fields<T>): Codec<T> {
+  const names = Object.keys(fields) as (keyof T)[];
+  const tagOf = (name: keyof T) => (fields[name][0] << 3) | fields[name][1].wire;
+  const byTag = new Map(names.map((name) => [tagOf(name), name]));
+  return {
+    encode: (message) => {
+      const writer = new BinaryWriter();
+      for (const name of names) fields[name][1].write(writer, tagOf(name), message[name]);
+      return writer.finish();
+    },
+    decode: (message) => {
+      const found = Object.fromEntries(names.map((name) => [name, fields[name][1].none()])) as T;
+      readFields(message, (reader, tag) => {
+        const name = byTag.get(tag);
+        if (name === undefined) reader.skip(tag & 7, tag >>> 3);
+        else found[name] = fields[name][1].read(reader, found[name]);
+      });
+      return found;
+    },
+  };
+}
 
-const readRequest: Codec<ReadRequest> = {
-  encode: ({ exportName, offset, length }) => {
-    const writer = new BinaryWriter();
-    text(writer, 1, exportName);
-    numbers(writer, { 2: offset, 3: length });
-    return writer.finish();
-  },
-  decode: (message) => {
-    const found = { exportName: '', offset: 0, length: 0 };
-    readFields(message, {
-      [bytes(1)]: (reader) => {
-        found.exportName = reader.string();
-      },
-      [number(2)]: (reader) => {
-        found.offset = safe(reader);
-      },
-      [number(3)]: (reader) => {
-        found.length = safe(reader);
-      },
-    });
-    return found;
-  },
-};
-
-const dataChunk: Codec<DataChunk> = {
-  encode: ({ offset, data }) => {
-    const writer = new BinaryWriter();
-    numbers(writer, { 1: offset });
-    if (data.length > 0) writer.uint32(bytes(2)).bytes(data);
-    return writer.finish();
-  },
-  decode: (message) => {
-    const found = { offset: 0, data: new Uint8Array() as Uint8Array };
-    readFields(message, {
-      [number(1)]: (reader) => {
-        found.offset = safe(reader);
-      },
-      [bytes(2)]: (reader) => {
-        found.data = reader.bytes();
-      },
-    });
-    return found;
-  },
-};
+const extent = codecOf<Extent>({
+  offset: [1, number],
+  length: [2, number],
+  flags: [3, number],
+  description: [4, text],
+});
 
 export const mapCall: StreamingCall<MapRequest, MapAnswer> = {
   path: '/kubevirt.nbd.NBD/Map',
-  request: mapRequest,
-  answer: mapAnswer,
+  request: codecOf({ exportName: [1, text], bitmapName: [2, text], offset: [3, number], length: [4, number] }),
+  answer: codecOf({ extents: [1, many(extent)], nextOffset: [2, number] }),
 };
 export const readCall: StreamingCall<ReadRequest, DataChunk> = {
   path: '/kubevirt.nbd.NBD/Read',
-  request: readRequest,
-  answer: dataChunk,
+  request: codecOf({ exportName: [1, text], offset: [2, number], length: [3, number] }),
+  answer: codecOf({ offset: [1, number], data: [2, data] }),
 };
 
-/** What is empty, or 0, is not written. */
-function text(writer: BinaryWriter, field: number, value: string): void {
-  if (value !== '') writer.uint32(bytes(field)).string(value);
-}
-
-function numbers(writer: BinaryWriter, values: Readonly<Record<number, number>>): void {
-  for (const [field, value] of Object.entries(values))
-    if (value !== 0) writer.uint32(number(Number(field))).uint64(value);
-}
-
-type Fields = Readonly<Record<number, (reader: BinaryReader) => void>>;
-
-function readFields(message: Uint8Array, fields: Fields): void {
+function readFields(message: Uint8Array, read: (reader: BinaryReader, tag: number) => void): void {
   const reader = new BinaryReader(message);
   try {
-    while (reader.pos < reader.len) {
-      const tag = reader.uint32();
-      const read = fields[tag];
-      if (read) read(reader);
-      else reader.skip(tag & 7, tag >>> 3);
-    }
+    while (reader.pos < reader.len) read(reader, reader.uint32());
   } catch (cause) {
     if (cause instanceof TunnelError) throw cause;
     throw new TunnelError('BROKEN', 'a message is no protobuf of these calls', { cause });
