@@ -19,7 +19,8 @@ class Screen extends Stream {
   readonly fits = signal(true);
   #parent: HTMLElement | undefined;
   #guest: GuestScreen | undefined;
-  #typing = new AbortController();
+  readonly #typing = new AbortController();
+  #typed: Promise<void> = Promise.resolve();
 
   protected async prepare(parent: HTMLElement): Promise<ScreenSession | undefined> {
     const { GuestScreen } = await import('./screen.ts');
@@ -50,12 +51,11 @@ class Screen extends Stream {
     this.#guest?.focus();
   }
 
-  /** Until another text, or the end. */
+  /** After the texts before it: half a text is worse than a late one. */
   typeText(text: string): void {
-    this.#typing.abort();
-    this.#typing = new AbortController();
-    this.#guest?.focus();
-    void this.#guest?.type(typingOf(text).strokes, this.#typing.signal);
+    const guest = this.#guest;
+    guest?.focus();
+    this.#typed = this.#typed.then(() => guest?.type(typingOf(text).strokes, this.#typing.signal));
   }
 
   press(stroke: Stroke, withControl: boolean): void {
