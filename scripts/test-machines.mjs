@@ -34,6 +34,8 @@ const longest = [
   'test/integration/controller/migration.test.ts',
   'test/integration/soak/soak.test.ts',
   'test/integration/migration-proxy/relay.test.ts',
+  'test/system/node/backup-pull.test.ts',
+  'test/system/node/storage.test.ts',
   'test/system/node/two-nodes.test.ts',
   'test/system/node/full-disk.test.ts',
   'test/system/migration/post-copy.test.ts',
