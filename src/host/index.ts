@@ -66,7 +66,7 @@ export { hasEnded, type ProcessStat, parseProcessStat, readProcessStat } from '.
 export { userOf } from './process-table.ts';
 export { openPty } from './pty.ts';
 export { findDaemon, findPitThread, findQemu, isVcpu, vcpuThreads } from './qemu-processes.ts';
-export { type RecordFiles, recordDirectory } from './record-files.ts';
+export { type RecordFiles, recordDirectory, type SharedRecordFiles } from './record-files.ts';
 export { draftFile, type FileDraft, replaceFile, replaceFileSync, syncDirectory, syncTree } from './replace-file.ts';
 export { openBelow, openInRoot, openNoFollow, openTrusted, SafePath, SafePathError } from './safe-path.ts';
 export { loadScheduling, type Scheduling, SchedulingError } from './scheduling.ts';

@@ -190,8 +190,8 @@ export const mutations: readonly (Mutation & { readonly first?: number })[] = [
   {
     name: 'what a hook saves does not reach the disk before its work',
     file: 'src/agent/vmi/host/work/checkpoint-files.ts',
-    find: 'await this.#files.replace(uid, text);',
-    replace: 'void text;',
+    find: '!(await this.#files.exchange(uid, { before, after: text, maxBytes: maxCheckpointBytes }))',
+    replace: 'text === before',
     first: firstHostWorkSeed,
   },
   {

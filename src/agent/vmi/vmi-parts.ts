@@ -2,7 +2,7 @@ import path from 'node:path';
 import type { Key, VmiEvent } from '../../api/index.ts';
 import { type Clock, type Component, type Logger, systemClock } from '../../base/index.ts';
 import { DomainCache, type NotifyListeners } from '../../domain-cache/index.ts';
-import { isProcessAlive, type RecordFiles, recordDirectory } from '../../host/index.ts';
+import { isProcessAlive, type RecordFiles, recordDirectory, type SharedRecordFiles } from '../../host/index.ts';
 import { EventRecorder } from '../../kube/index.ts';
 import { LauncherClients, type LauncherHost } from '../../launcher-client/index.ts';
 import type { ReconcileObserver } from '../../reconcile/index.ts';
@@ -25,7 +25,7 @@ export interface AgentWorld {
   readonly launchers?: LauncherHost;
   readonly notifyListeners?: NotifyListeners;
   readonly recordFiles?: RecordFiles;
-  readonly checkpointFiles?: RecordFiles;
+  readonly checkpointFiles?: SharedRecordFiles;
 }
 
 export const thisWorld: AgentWorld = { clock: systemClock, random: Math.random };

@@ -1,4 +1,4 @@
-import type { RecordFiles } from '../../../src/host/index.ts';
+import type { SharedRecordFiles } from '../../../src/host/index.ts';
 import type { Life } from '../engine/scheduler.ts';
 import type { Wire } from '../engine/wire.ts';
 
@@ -21,29 +21,38 @@ export class SimDisk {
   }
 
   /** The directory as one process sees it. `fails`: whether this operation meets an error. */
-  for(life: Life, wire: Wire, fails: (rate: number) => boolean): RecordFiles {
+  for(life: Life, wire: Wire, fails: (rate: number) => boolean): SharedRecordFiles {
     const run = <T>(label: string, act: () => T) =>
       wire.request({ life, label }, () => {
         if (fails(this.trouble.errorRate)) throw systemError('EIO');
         return act();
       });
+    const replace = (name: string, content: string) => {
+      if (this.trouble.full) throw systemError('ENOSPC');
+      this.files.set(name, content);
+    };
+    const remove = (name: string) => {
+      this.files.delete(name);
+      this.removedBy.set(name, life.name);
+    };
     return {
       list: () => run('disk list', () => [...this.files.keys()]),
       read: (name) => run(`disk read ${name}`, () => this.#read(name)),
-      replace: (name, content) =>
-        run(`disk write ${name}`, () => {
-          if (this.trouble.full) throw systemError('ENOSPC');
-          this.files.set(name, content);
-        }),
-      remove: (name) =>
-        run(`disk remove ${name}`, () => {
-          this.files.delete(name);
-          this.removedBy.set(name, life.name);
-        }),
+      replace: (name, content) => run(`disk write ${name}`, () => replace(name, content)),
+      remove: (name) => run(`disk remove ${name}`, () => remove(name)),
       rename: (from, to) =>
         run(`disk rename ${from}`, () => {
           this.files.set(to, this.#read(from));
           this.files.delete(from);
+        }),
+      exchange: (name, { before, after }) =>
+        run(`disk ${after === undefined ? 'remove' : 'write'} ${name}`, () => {
+          const there = this.files.get(name);
+          if (there === after) return true;
+          if (there !== before) return false;
+          if (after === undefined) remove(name);
+          else replace(name, after);
+          return true;
         }),
     };
   }

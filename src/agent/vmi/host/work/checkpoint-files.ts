@@ -1,5 +1,5 @@
 import { type Clock, CodedError, errorCode, errorMessage } from '../../../../base/index.ts';
-import type { RecordFiles } from '../../../../host/index.ts';
+import type { SharedRecordFiles } from '../../../../host/index.ts';
 import { type Checkpoint, decodeCheckpoint, maxCheckpointBytes } from './checkpoint.ts';
 import { HostWorkError } from './errors.ts';
 
@@ -27,12 +27,12 @@ const newerPatienceMs = 600_000;
  * works from what it remembers.
  */
 export class CheckpointFiles {
-  readonly #files: RecordFiles;
+  readonly #files: SharedRecordFiles;
   readonly #clock: Clock;
   /** UID → since when this process has met a newer checkpoint of it. */
   readonly #newerSinceMs = new Map<string, number>();
 
-  constructor(files: RecordFiles, clock: Clock) {
+  constructor(files: SharedRecordFiles, clock: Clock) {
     this.#files = files;
     this.#clock = clock;
   }
@@ -114,11 +114,7 @@ export class CheckpointFiles {
   async write(uid: string, text: string, before: string | undefined): Promise<void> {
     if (!isFileName(uid)) throw nameless(uid);
     try {
-      if ((await this.#textIfThere(uid)) !== before) {
-        const problem = `the checkpoint of VMI ${uid} was changed meanwhile, as by another agent of this node: it is read again`;
-        throw new HostWorkError('CHECKPOINT_CHANGED', problem);
-      }
-      await this.#files.replace(uid, text);
+      if (!(await this.#files.exchange(uid, { before, after: text, maxBytes: maxCheckpointBytes }))) throw changed(uid);
     } catch (cause) {
       if (cause instanceof HostWorkError) throw cause;
       const isFull = ['ENOSPC', 'EDQUOT'].includes(errorCode(cause) ?? '');
@@ -128,25 +124,21 @@ export class CheckpointFiles {
     }
   }
 
-  /** Safe when there is none. Rejects with CHECKPOINT_NOT_REMOVED. */
-  async remove(uid: string): Promise<void> {
+  /**
+   * Safe when there is none. `before`: all that was released. Rejects with CHECKPOINT_NOT_REMOVED, and with CHECKPOINT_CHANGED when something
+   * else is there: an agent that overlaps with this one has made more, and nothing else tells of it.
+   */
+  async remove(uid: string, before: string | undefined): Promise<void> {
     if (!isFileName(uid)) return;
     this.#newerSinceMs.delete(uid);
     try {
-      await this.#files.remove(uid);
+      if (!(await this.#files.exchange(uid, { before, after: undefined, maxBytes: maxCheckpointBytes })))
+        throw changed(uid);
       await this.#files.remove(`${uid}${asideSuffix}`);
     } catch (cause) {
+      if (cause instanceof HostWorkError) throw cause;
       const problem = `the checkpoint of VMI ${uid} was not removed (${errorMessage(cause)}): it is tried again`;
       throw new HostWorkError('CHECKPOINT_NOT_REMOVED', problem, { cause });
-    }
-  }
-
-  async #textIfThere(uid: string): Promise<string | undefined> {
-    try {
-      return await this.#text(uid, readTries);
-    } catch (error) {
-      if (errorCode(error) === 'ENOENT') return undefined;
-      throw error;
     }
   }
 
@@ -168,6 +160,11 @@ function isFileName(uid: string): boolean {
 
 function nameless(uid: string): HostWorkError {
   return new HostWorkError('CHECKPOINT_INVALID', `${JSON.stringify(uid.slice(0, 64))} is no UID that a file can have`);
+}
+
+function changed(uid: string): HostWorkError {
+  const problem = `the checkpoint of VMI ${uid} was changed meanwhile, as by another agent of this node: it is read again`;
+  return new HostWorkError('CHECKPOINT_CHANGED', problem);
 }
 
 function unreadable(what: string, cause: unknown): HostWorkError {

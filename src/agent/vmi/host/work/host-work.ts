@@ -1,5 +1,5 @@
 import { type Clock, type Component, errorCode, errorMessage, type Logger } from '../../../../base/index.ts';
-import type { RecordFiles } from '../../../../host/index.ts';
+import type { SharedRecordFiles } from '../../../../host/index.ts';
 import type { Checkpoint } from './checkpoint.ts';
 import { CheckpointFiles } from './checkpoint-files.ts';
 import type {
@@ -25,7 +25,7 @@ export interface HostWorkDeps {
   /** In the order in which they prepare. */
   readonly hooks: readonly HostHook[];
   /** A directory of their own. */
-  readonly files: RecordFiles;
+  readonly files: SharedRecordFiles;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -106,9 +106,10 @@ export class HostWork<Facts = unknown> implements HostWorkPort<Facts>, Component
 
   async #removeLeftover(uid: string): Promise<void> {
     if (!this.#released.has(uid)) return;
+    const found = await this.#files.read(uid);
     // The VMI came back, under a newer agent beside this one.
-    if ((await this.#files.read(uid)).kind === 'newer') this.#released.delete(uid);
-    else await this.#remove(uid);
+    if (found.kind === 'newer') this.#released.delete(uid);
+    else await this.#remove(uid, found.kind === 'found' ? found.text : undefined);
     this.#memory.forget(uid);
   }
 
@@ -220,8 +221,14 @@ export class HostWork<Facts = unknown> implements HostWorkPort<Facts>, Component
         if (session.isStored) await session.flush().catch((error: unknown) => report.checkpointFailed(error));
         return { kind: 'failed', error: failures[0] };
       }
-      // It is tried again: a disk that fails holds up no clean-up.
-      await this.#remove(uid).catch((error: unknown) => report.checkpointFailed(error));
+      try {
+        await this.#remove(uid, session.text);
+      } catch (error) {
+        // Of what another agent has made meanwhile nothing is released.
+        if (errorCode(error) === 'CHECKPOINT_CHANGED') throw error;
+        // It is tried again: a disk that fails holds up no clean-up.
+        report.checkpointFailed(error);
+      }
       return { kind: 'done' };
     });
     // After the last line of the log.
@@ -229,9 +236,9 @@ export class HostWork<Facts = unknown> implements HostWorkPort<Facts>, Component
     return outcome;
   }
 
-  async #remove(uid: string): Promise<void> {
+  async #remove(uid: string, text: string | undefined): Promise<void> {
     this.#released.add(uid);
-    await this.#files.remove(uid);
+    await this.#files.remove(uid, text);
     this.#released.delete(uid);
   }
 

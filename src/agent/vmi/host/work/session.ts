@@ -44,6 +44,11 @@ export class WorkSession {
     return found.kind === 'unusable' ? { session, problem: found.problem } : { session };
   }
 
+  /** What is on disk, as this process knows it; undefined: nothing. */
+  get text(): string | undefined {
+    return this.#onDisk;
+  }
+
   get names(): string[] {
     return [...this.#hooks.keys()];
   }

@@ -1,7 +1,7 @@
 import type { HookContext, HostHook, HostOutcome, HostRequest } from '../../../../../../src/agent/index.ts';
 import { HostWork } from '../../../../../../src/agent/vmi/host/index.ts';
 import { silentLogger } from '../../../../../../src/base/index.ts';
-import type { RecordFiles } from '../../../../../../src/host/index.ts';
+import type { SharedRecordFiles } from '../../../../../../src/host/index.ts';
 import { clusterConfig, key, uid, vmiOf } from '../../../../../fixtures/agent/builders.ts';
 import { FakeClock } from '../../../../../fixtures/fake-clock.ts';
 
@@ -19,7 +19,7 @@ export const requestOf = (more: Partial<HostRequest> = {}): HostRequest => ({
 
 export const release = (work: HostWork) => work.release(uid, new AbortController().signal);
 
-export function workOf(hooks: readonly HostHook[], files: RecordFiles, clock = new FakeClock()): HostWork {
+export function workOf(hooks: readonly HostHook[], files: SharedRecordFiles, clock = new FakeClock()): HostWork {
   return new HostWork({ hooks, files, clock, log: silentLogger });
 }
 

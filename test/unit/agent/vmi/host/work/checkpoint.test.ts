@@ -238,20 +238,29 @@ test('a full disk keeps a hook from what it could not undo, and none that leaves
   assert.deepEqual([onlyPlain.kind, shownParts(onlyPlain)], ['done', ['plain done']]);
 });
 
-test('what an agent that overlaps has saved meanwhile is not written over, and counts the next time', async () => {
+/** Two agents on one node. In the first hook of the one, `at` the first time, the other one does its work. */
+function overlapping(at: 'prepare' | 'release') {
   const files = memoryFiles();
   const machine = new Machine();
   const other = workOf([machine.mountHook('mount')], files);
   let isBeside = true;
+  const meanwhile = async (now: typeof at) => {
+    if (now !== at || !isBeside) return;
+    isBeside = false;
+    // As if it had cleaned up, too.
+    if (now === 'release') files.files.delete(uid);
+    await other.run(requestOf());
+  };
   const beside: HostHook = {
     name: 'beside',
-    prepare: async () => {
-      if (isBeside) await other.run(requestOf());
-      isBeside = false;
-      return prepared;
-    },
+    prepare: () => meanwhile('prepare').then(() => prepared),
+    release: () => meanwhile('release'),
   };
-  const work = workOf([beside, machine.mountHook('mount')], files);
+  return { files, machine, work: workOf([beside, machine.mountHook('mount')], files) };
+}
+
+test('what an agent that overlaps has saved meanwhile is not written over, and counts the next time', async () => {
+  const { files, machine, work } = overlapping('prepare');
   const end = await work.run(requestOf());
   assert.deepEqual(shownParts(end).slice(0, 2), ['beside done', 'mount failed']);
   assert.match(end.parts[1]?.because ?? '', /^CHECKPOINT_CHANGED: .*another agent of this node/);
@@ -259,6 +268,40 @@ test('what an agent that overlaps has saved meanwhile is not written over, and c
   assert.equal((await work.run(requestOf())).kind, 'done');
   assert.deepEqual([...machine.mounts], ['mount 1']);
   await release(work);
+  assert.deepEqual([[...machine.mounts], [...files.files.keys()]], [[], []]);
+});
+
+test('what an agent that overlaps saves between the look at a checkpoint and the write is not written over', async () => {
+  const files = memoryFiles();
+  const machine = new Machine();
+  const other = workOf([machine.mountHook('mount')], files);
+  let reads = 0;
+  // The answer to a look right before a write comes late: it tells what was there before the other agent's work.
+  const slow = {
+    ...files,
+    read: async (name: string, maxBytes: number) => {
+      const text = await files.read(name, maxBytes).catch((error: Error) => error);
+      if (reads++ === 1) await other.run(requestOf());
+      if (text instanceof Error) throw text;
+      return text;
+    },
+  };
+  const work = workOf([machine.mountHook('mount')], slow);
+  await work.run(requestOf());
+  await work.run(requestOf());
+  assert.deepEqual([...machine.mounts], ['mount 1']);
+  await release(work);
+  assert.deepEqual([[...machine.mounts], [...files.files.keys()]], [[], []]);
+});
+
+test('what an agent that overlaps makes while this one cleans up keeps its checkpoint, and is released the next time', async () => {
+  const { files, machine, work } = overlapping('release');
+  await work.run(requestOf());
+  const end = await release(work);
+  assert.equal(end.kind, 'failed');
+  assert.match(end.parts.at(-1)?.because ?? '', /^CHECKPOINT_CHANGED: /);
+  assert.deepEqual([[...machine.mounts], [...files.files.keys()]], [['mount 2'], [uid]]);
+  assert.equal((await release(work)).kind, 'done');
   assert.deepEqual([[...machine.mounts], [...files.files.keys()]], [[], []]);
 });
 

@@ -36,9 +36,9 @@ function hooksOf(machine: Machine, process: Process): HostHook[] {
 function filesOf(directory: MemoryFiles, process: Process): MemoryFiles {
   return {
     ...directory,
-    replace: async (name, content) => {
-      await process.step('write');
-      await directory.replace(name, content);
+    exchange: async (name, change) => {
+      await process.step(change.after === undefined ? 'remove' : 'write');
+      return directory.exchange(name, change);
     },
     remove: async (name) => {
       await process.step('remove');
