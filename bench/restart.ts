@@ -1,7 +1,7 @@
 import { statSync } from 'node:fs';
 import { resources, type VirtualMachineInstance } from '../src/api/index.ts';
 import { sleep } from '../src/base/index.ts';
-import type { LauncherFleet } from '../test/fixtures/scripted-launcher-fleet.ts';
+import { type LauncherFleet, monotonicMs } from '../test/fixtures/scripted-launcher-fleet.ts';
 import type { AgentUnderTest } from './agent-under-test.ts';
 import type { ApiUnderLoad } from './api-under-load.ts';
 import type { RequestCounts } from './audit-log.ts';
@@ -11,6 +11,8 @@ export interface RestartResult {
   readonly stopMs: number;
   /** From the command to the last launcher that can report to the new agent. */
   readonly adoptedMs: number;
+  /** From the command to the last launcher that was asked for its domain. */
+  readonly askedMs: number;
   readonly heartbeatMs: number;
   readonly notAdopted: number;
   /** VMIs that do not run any more. */
@@ -36,7 +38,8 @@ export async function measureRestart(
   const stopMs = performance.now() - signalMs;
   await fleet.hang(silent);
   api.requests();
-  const wallMs = Date.now();
+  await fleet.forgetCalls();
+  const [wallMs, startMs] = [Date.now(), monotonicMs()];
   const starting = agent.start();
   const pids = reports.slice(hung).map(({ pid }) => pid);
   const end = performance.now() + limitMs;
@@ -44,10 +47,12 @@ export async function measureRestart(
   const { heartbeatMs } = await starting;
   const made = pids.map(pipeMadeMs);
   await sleep(settleMs);
+  const asked = await askedFirstMs(fleet, pids, end);
   const { items } = await api.admin.list<VirtualMachineInstance>(resources.virtualMachineInstances, { namespace });
   const result = {
     stopMs,
     adoptedMs: Math.max(...made) - wallMs,
+    askedMs: Math.max(...asked) - startMs,
     heartbeatMs,
     notAdopted: made.filter((atMs) => atMs < wallMs).length,
     harmed: items.filter(({ status }) => status?.phase !== 'Running').length,
@@ -55,6 +60,16 @@ export async function measureRestart(
   };
   await fleet.resume(silent);
   return result;
+}
+
+/** Of these launchers; those that nobody has asked by `endMs` are left out. */
+async function askedFirstMs(fleet: LauncherFleet, pids: readonly number[], endMs: number): Promise<number[]> {
+  for (;;) {
+    const reports = (await fleet.report()).filter(({ pid }) => pids.includes(pid));
+    const asked = reports.flatMap(({ calls }) => calls.getDomain?.firstMs ?? []);
+    if (asked.length >= reports.length || performance.now() > endMs) return asked;
+    await sleep(200);
+  }
 }
 
 /** Wall clock; an agent makes the notify pipe anew for each launcher that it takes over. */

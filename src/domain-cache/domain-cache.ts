@@ -206,8 +206,10 @@ export class DomainCache {
   }
 
   async #list(): Promise<void> {
+    const remembered = [...this.#followers.values()];
     const checks: Promise<void>[] = [];
-    await this.#forEach([...this.#followers.values()], (follower) => {
+    await this.#forEach(remembered, (follower) => follower.hearRemembered());
+    await this.#forEach(remembered, (follower) => {
       const check = this.#check(follower.address.uid);
       checks.push(check);
       return check;

@@ -5,12 +5,15 @@ import { addressOf, type LauncherClients, type OpenConnection } from '../launche
 import type { Asked, DomainStore } from './domain-store.ts';
 import { ownDomain } from './notify-events.ts';
 import { type ChannelLimits, NotifyIntake } from './notify-intake.ts';
-import type { NotifyListener, NotifyListeners } from './notify-listeners.ts';
+import type { FoundLauncher, NotifyListener, NotifyListeners } from './notify-listeners.ts';
 import { QuestionTimers } from './question-timers.ts';
 import { type RecordKeeper, recordOf, rememberedAddress } from './record-keeper.ts';
 
 /** What the cache needs of the launcher clients. */
-export type Launchers = Pick<LauncherClients, 'subscribe' | 'connect' | 'peek' | 'inspect' | 'markUnresponsive'>;
+export type Launchers = Pick<
+  LauncherClients,
+  'subscribe' | 'connect' | 'peek' | 'inspect' | 'listenerOf' | 'markUnresponsive'
+>;
 
 export interface FollowerOptions {
   /** Wait before the second question after an unexpected "no domain". */
@@ -59,6 +62,10 @@ export class LauncherFollower {
   readonly #timers: QuestionTimers;
   #state: FollowerState = { kind: 'remembered' };
   #checking: Promise<void> | undefined;
+  /** By `hearRemembered`, right before the first check. */
+  #wasSeen = false;
+  /** A pipe that is made in the place of another would be removed with that one: one at a time. */
+  #listening: Promise<void> = Promise.resolve();
 
   constructor(address: LauncherAddress, options: FollowerOptions, deps: FollowerDeps) {
     this.address = address;
@@ -73,8 +80,29 @@ export class LauncherFollower {
 
   /** Notify channel first, then the first question, so that nothing falls between. Rejects with PIPE_FAILED or RECORD_INVALID. */
   async attach(connection: OpenConnection): Promise<void> {
-    if (!this.#hears(connection.peer)) await this.#listen(connection);
+    await this.#hear(connection);
     await this.ask(connection);
+  }
+
+  /**
+   * After a start: the very process that is remembered can report again, long before all the others have been dialled and asked, which
+   * costs ten times as much. What is in its way is told by `check`. Never rejects.
+   */
+  async hearRemembered(): Promise<void> {
+    const { launchers, records, stopping, logger } = this.#deps;
+    const { key, uid } = this.address;
+    const record = records.byUid(uid);
+    const remembered = record && rememberedAddress(record).process;
+    if (!remembered) return;
+    try {
+      const peer = await launchers.listenerOf(this.address);
+      const isSame = peer?.pid === remembered.pid && peer.startTime === remembered.startTime;
+      if (!isSame || this.#state.kind !== 'remembered' || stopping.aborted) return;
+      this.#wasSeen = true;
+      await this.#hear({ address: this.address, peer });
+    } catch (error) {
+      logger.debug({ vmi: key, uid, reason: errorMessage(error) }, 'a remembered launcher cannot report yet');
+    }
   }
 
   /** One question to the launcher. "No domain" where there was or may be one is asked twice. Never rejects. */
@@ -149,16 +177,24 @@ export class LauncherFollower {
     return this.#state.kind === 'listening' && this.#state.channel.intake.isFor(peer);
   }
 
+  #hear(launcher: FoundLauncher): Promise<void> {
+    const hearing = this.#listening.then(async () => {
+      if (!this.#hears(launcher.peer) && !this.#isReleased()) await this.#listen(launcher);
+    });
+    this.#listening = hearing.catch(() => undefined);
+    return hearing;
+  }
+
   // remembered | listening to another process | dead → listening
-  async #listen(connection: OpenConnection): Promise<void> {
+  async #listen(launcher: FoundLauncher): Promise<void> {
     await this.#leaveFor({ kind: 'remembered' });
-    const intake = this.#newIntake(connection.peer);
-    const listener = await this.#deps.listeners.open(connection, intake);
+    const intake = this.#newIntake(launcher.peer);
+    const listener = await this.#deps.listeners.open(launcher, intake);
     if (this.#isReleased()) return listener.close();
     // What was under way when the agent began to leave would keep its process.
     if (this.#deps.stopping.aborted) await listener.close();
     else this.#state = { kind: 'listening', channel: { intake, listener } };
-    await this.#deps.records.add(recordOf(addressOf(connection)));
+    await this.#deps.records.add(recordOf(addressOf(launcher)));
   }
 
   // listening | dead → another state, without its channel
@@ -173,6 +209,7 @@ export class LauncherFollower {
     const { launchers, store, records, stopping } = this.#deps;
     const { uid } = this.address;
     const asked = store.ask();
+    if (await this.#reconnectSeen()) return;
     const record = records.byUid(uid);
     const remembered = record && rememberedAddress(record).process;
     const process = this.#channel?.intake.process ?? launchers.peek(uid)?.peer ?? remembered;
@@ -186,6 +223,19 @@ export class LauncherFollower {
       // Of one that was cleaned up meanwhile nothing is known any more, and nothing is to be known.
       if (!this.#isReleased()) this.#notKnown(errorMessage(error), asked);
     }
+  }
+
+  /** The first time after it was seen to listen: false when it has to be looked at once more. */
+  async #reconnectSeen(): Promise<boolean> {
+    const wasSeen = this.#wasSeen;
+    this.#wasSeen = false;
+    return (
+      wasSeen &&
+      this.#reconnect().then(
+        () => true,
+        () => false,
+      )
+    );
   }
 
   async #reconnect(): Promise<void> {

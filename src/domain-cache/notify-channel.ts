@@ -6,15 +6,13 @@ import type { NotifyIntake } from './notify-intake.ts';
 /** The notify service for exactly one launcher process. Its sender is known from the connection. */
 export class NotifyChannel {
   readonly intake: NotifyIntake;
-  readonly #server: Server;
-  readonly #inject: (socket: Socket) => void;
   readonly #sockets = new Set<Socket>();
+  /** Made for the first connection: an agent that starts among many launchers would make one for each, most of which say nothing for hours. */
+  #served: { readonly server: Server; readonly inject: (socket: Socket) => void } | undefined;
   #closed = false;
 
   constructor(intake: NotifyIntake) {
     this.intake = intake;
-    this.#server = this.#createServer();
-    this.#inject = connectionInjector(this.#server);
   }
 
   /** Takes a connection of this launcher. */
@@ -27,13 +25,19 @@ export class NotifyChannel {
     if (this.#sockets.size >= this.intake.limits.connections) oldest?.destroy();
     this.#sockets.add(socket);
     socket.once('close', () => this.#sockets.delete(socket));
-    this.#inject(socket);
+    this.#served ??= this.#serve();
+    this.#served.inject(socket);
   }
 
   close(): void {
     this.#closed = true;
     this.#hangUp();
-    this.#server.forceShutdown();
+    this.#served?.server.forceShutdown();
+  }
+
+  #serve() {
+    const server = this.#createServer();
+    return { server, inject: connectionInjector(server) };
   }
 
   #createServer(): Server {

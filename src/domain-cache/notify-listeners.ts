@@ -12,6 +12,9 @@ export interface NotifyListener {
   close(): Promise<void>;
 }
 
+/** A launcher's process, and where it was found; whether it has been dialled or not. */
+export type FoundLauncher = Pick<OpenConnection, 'address' | 'peer'>;
+
 /** Where launchers' events come in. */
 export interface NotifyListeners {
   /** The socket that is there for all launchers. */
@@ -22,7 +25,7 @@ export interface NotifyListeners {
   readonly problem?: string | undefined;
   stop(): Promise<void>;
   /** Replaces what an earlier agent left for this launcher. Rejects with DomainCacheError PIPE_FAILED. */
-  open(connection: OpenConnection, intake: NotifyIntake): Promise<NotifyListener>;
+  open(launcher: FoundLauncher, intake: NotifyIntake): Promise<NotifyListener>;
   /** False is a proof that the launcher ended. */
   isAlive(process: Peer): boolean;
 }
@@ -31,12 +34,12 @@ export interface SocketListenersOptions {
   /** Holds `domain-notify.sock`. */
   readonly shareDir: string;
   /** Where a launcher's pipe belongs; `/proc/<pid>/root` + `var/run/kubevirt` unless given. */
-  readonly pipePath?: ((connection: OpenConnection) => PipePath) | undefined;
+  readonly pipePath?: ((launcher: FoundLauncher) => PipePath) | undefined;
 }
 
 /** The listeners of this machine: a pipe in each launcher's own file system, and upstream's shared socket. */
 export class SocketListeners implements NotifyListeners {
-  readonly #pipePath: (connection: OpenConnection) => PipePath;
+  readonly #pipePath: (launcher: FoundLauncher) => PipePath;
   readonly #logger: Logger;
   readonly #shared: SharedSocket;
   readonly #channels = new Set<NotifyChannel>();
@@ -70,7 +73,7 @@ export class SocketListeners implements NotifyListeners {
     return this.#shared.stop();
   }
 
-  async open(connection: OpenConnection, intake: NotifyIntake): Promise<NotifyListener> {
+  async open(launcher: FoundLauncher, intake: NotifyIntake): Promise<NotifyListener> {
     const channel = new NotifyChannel(intake);
     this.#channels.add(channel);
     const close = () => {
@@ -78,7 +81,7 @@ export class SocketListeners implements NotifyListeners {
       channel.close();
     };
     try {
-      const pipe = await NotifyPipe.open(this.#pipePath(connection), channel, this.#logger);
+      const pipe = await NotifyPipe.open(this.#pipePath(launcher), channel, this.#logger);
       return {
         close: () => {
           close();
@@ -96,6 +99,6 @@ export class SocketListeners implements NotifyListeners {
   }
 }
 
-function pathInLauncher({ peer }: OpenConnection): PipePath {
+function pathInLauncher({ peer }: FoundLauncher): PipePath {
   return { root: `/proc/${peer.pid}/root`, directory: 'var/run/kubevirt' };
 }

@@ -274,7 +274,7 @@ export class LauncherActor {
   }
 }
 
-export function addressOf({ address, peer }: OpenConnection): LauncherAddress {
+export function addressOf({ address, peer }: Pick<OpenConnection, 'address' | 'peer'>): LauncherAddress {
   return { ...address, process: { pid: peer.pid, startTime: peer.startTime } };
 }
 

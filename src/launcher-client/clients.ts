@@ -1,5 +1,6 @@
 import type { Key, LauncherAddress, LauncherState, LauncherTarget } from '../api/index.ts';
 import { type Clock, Listeners, type Logger, silentLogger, systemClock } from '../base/index.ts';
+import type { Peer } from '../host/index.ts';
 import { LauncherActor } from './actor.ts';
 import type { LauncherSubscriber } from './actor-state.ts';
 import { type ConnectionLimits, connectionLimits, type OpenConnection } from './connection.ts';
@@ -124,6 +125,13 @@ export class LauncherClients {
     const actor = this.#actors.get(address.uid);
     if (actor) return actor.inspect(address);
     return judgeLiveness(address, undefined, this.#options, { host: this.#host, clock: this.#clock });
+  }
+
+  /** The process that listens on a launcher's socket, of which nothing is kept; undefined when there is none, or it is not known which. Never rejects. */
+  async listenerOf({ socketFile }: LauncherAddress): Promise<Peer | undefined> {
+    const { found } = await this.#host.probeAndPin(socketFile);
+    found?.socket.close();
+    return found?.peer;
   }
 
   /** Marks the socket for upstream's agent; a directory that is gone needs no mark. */

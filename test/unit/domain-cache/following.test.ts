@@ -21,6 +21,8 @@ let isDiskFull: boolean;
 let intakes: NotifyIntake[];
 let domain: Domain | undefined;
 let isAlive: boolean;
+/** Who is seen on any socket. */
+let listener: typeof peer;
 let breakConnection: () => void;
 /** While a pipe is opened. */
 let onOpen: () => Promise<void>;
@@ -60,7 +62,11 @@ const host: LauncherHost = {
   markUnresponsive: () => undefined,
   watch: () => ({ close: () => undefined }),
   probe: async () => (isAlive ? 'listening' : 'refused'),
-  probeAndPin: async () => ({ listening: isAlive ? 'listening' : 'refused' }),
+  probeAndPin: async (socketFile) => {
+    if (!isAlive) return { listening: 'refused' };
+    const socket = { socketAddress: socketFile, close: () => undefined };
+    return { listening: 'listening', found: { socketFile, peer: listener, socket } };
+  },
   isProcessAlive: () => isAlive,
   open: async (address, { onDown }) => {
     steps.push('dial');
@@ -94,7 +100,7 @@ async function begin() {
 
 beforeEach(() => {
   [clock, steps, files, intakes] = [new FakeClock(), [], new Map(), []];
-  [isDiskFull, isAlive, domain] = [false, true, scriptedDomain(key, uid)];
+  [isDiskFull, isAlive, domain, listener] = [false, true, scriptedDomain(key, uid), peer];
   onOpen = async () => undefined;
 });
 
@@ -191,6 +197,43 @@ describe('a launcher whose VMI is cleaned up', () => {
 });
 
 describe('after a start', () => {
+  const remember = (name: string) => {
+    const record = { namespace: 'default', name, uid: `uid-${name}`, socketFile: '/pods/pod-1/sock', ...process };
+    files.set(record.uid, JSON.stringify(record));
+  };
+
+  it('all remembered launchers can report before the first of them is dialled, and are asked then', async () => {
+    for (const name of ['vm1', 'vm2', 'vm3']) remember(name);
+    await begin();
+    assert.deepEqual(steps.slice(0, 4), ['pipe', 'pipe', 'pipe', 'dial']);
+    assert.deepEqual(
+      steps.filter((step) => step !== 'dial').sort(),
+      ['pipe', 'pipe', 'pipe', 'question', 'question', 'question'],
+      'each has one pipe, and nothing new to be remembered',
+    );
+  });
+
+  it('what a remembered launcher reports before it was dialled counts', async () => {
+    remember('vm1');
+    let isDialled = false;
+    onOpen = async () => {
+      isDialled = steps.includes('dial');
+      const paused = Buffer.from(JSON.stringify(scriptedDomain(key, 'uid-vm1', 'Paused')));
+      intakes[0]?.domainEvent({ eventType: 'ADDED', domainJSON: paused, statusJSON: Buffer.alloc(0) });
+    };
+    domain = scriptedDomain(key, 'uid-vm1', 'Paused');
+    const { cache } = await begin();
+    const view = cache.view(key, 'uid-vm1');
+    assert.deepEqual([isDialled, view.kind === 'present' && view.domain.Status.Status], [false, 'Paused']);
+  });
+
+  it('another process on the socket of a remembered launcher is not heard before it was dialled', async () => {
+    remember('vm1');
+    listener = { ...peer, pid: 4343 };
+    await begin();
+    assert.deepEqual(steps.slice(0, 2), ['dial', 'pipe']);
+  });
+
   it('a remembered launcher is unknown until it was asked, and its process alone proves its end', async () => {
     const record = { namespace: 'default', name: 'vm1', uid, socketFile: '/pods/pod-1/sock', ...process };
     files.set(uid, JSON.stringify(record));

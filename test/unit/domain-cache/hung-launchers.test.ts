@@ -49,6 +49,9 @@ class FakeLaunchers implements Launchers {
     return this.modes.get(uid) === 'dead' ? { kind: 'dead', proof: 'it ended' } : { kind: 'alive' };
   }
 
+  /** Its process is in no record, so there is nobody to be heard. */
+  async listenerOf(): Promise<undefined> {}
+
   markUnresponsive(): void {}
 }
 
