@@ -14,6 +14,7 @@ import (
 	cloudinit "kubevirt.io/kubevirt/pkg/cloud-init"
 	containerdisk "kubevirt.io/kubevirt/pkg/container-disk"
 	"kubevirt.io/kubevirt/pkg/defaults"
+	drametadata "kubevirt.io/kubevirt/pkg/dra"
 	ephemeraldisk "kubevirt.io/kubevirt/pkg/ephemeral-disk"
 	cmdv1 "kubevirt.io/kubevirt/pkg/handler-launcher-com/cmd/v1"
 	"kubevirt.io/kubevirt/pkg/ignition"
@@ -25,6 +26,7 @@ import (
 	"kubevirt.io/kubevirt/pkg/virt-launcher/virtwrap/converter"
 	"kubevirt.io/kubevirt/pkg/virt-launcher/virtwrap/converter/arch"
 	"kubevirt.io/kubevirt/pkg/virt-launcher/virtwrap/converter/types"
+	"kubevirt.io/kubevirt/pkg/virt-launcher/virtwrap/device/hostdevice/dra"
 	"kubevirt.io/kubevirt/pkg/virt-launcher/virtwrap/device/hostdevice/generic"
 	"kubevirt.io/kubevirt/pkg/virt-launcher/virtwrap/device/hostdevice/gpu"
 	"kubevirt.io/kubevirt/pkg/virt-launcher/virtwrap/device/hostdevice/sriov"
@@ -134,13 +136,14 @@ func contextOf(c *testCase, root string) (*types.ConverterContext, error) {
 		}
 		context.DisksInfo[volume.Name] = info
 	}
-	if err := addDevices(c, context); err != nil {
+	if err := addDevices(c, context, filepath.Join(root, drametadata.DefaultMetadataBasePath)); err != nil {
 		return nil, err
 	}
 	return context, addFirmware(vmi, context, root)
 }
 
-func addDevices(c *testCase, context *types.ConverterContext) (err error) {
+// As generateConverterContext, too: what drivers told of claims is below `claims`.
+func addDevices(c *testCase, context *types.ConverterContext, claims string) (err error) {
 	for name, value := range c.Environment {
 		os.Setenv(name, value)
 	}
@@ -151,8 +154,22 @@ func addDevices(c *testCase, context *types.ConverterContext) (err error) {
 	if context.GPUHostDevices, err = gpu.CreateHostDevices(devices.GPUs); err != nil {
 		return err
 	}
+	hostDevices, err := dra.CreateDRAHostDevices(&c.Vmi, claims)
+	if err != nil {
+		return err
+	}
+	context.GenericHostDevices = append(context.GenericHostDevices, hostDevices...)
+	gpus, err := dra.CreateDRAGPUHostDevices(&c.Vmi, claims)
+	if err != nil {
+		return err
+	}
+	context.GPUHostDevices = append(context.GPUHostDevices, gpus...)
+	if context.SRIOVDevices, err = sriov.CreateDRAHostDevices(&c.Vmi, claims); err != nil {
+		return err
+	}
+	networks := vmispec.IndexNetworkSpecByName(c.Vmi.Spec.Networks)
 	interfaces := vmispec.FilterInterfacesSpec(devices.Interfaces, func(iface v1.Interface) bool {
-		return iface.SRIOV != nil && iface.State != v1.InterfaceStateAbsent
+		return iface.SRIOV != nil && iface.State != v1.InterfaceStateAbsent && !vmispec.IsDRANetwork(networks[iface.Name])
 	})
 	if len(interfaces) == 0 {
 		return nil
@@ -161,7 +178,8 @@ func addDevices(c *testCase, context *types.ConverterContext) (err error) {
 	if err != nil {
 		return err
 	}
-	context.SRIOVDevices, err = sriov.CreateHostDevicesFromIfacesAndPool(interfaces, pool)
+	ofPlugIns, err := sriov.CreateHostDevicesFromIfacesAndPool(interfaces, pool)
+	context.SRIOVDevices = append(ofPlugIns, context.SRIOVDevices...)
 	return err
 }
 

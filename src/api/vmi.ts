@@ -224,8 +224,17 @@ export interface LaunchSecurity {
   tdx?: object;
 }
 
+/** A claim that the launcher pod has, by its own name or made from a template. */
+export interface VmiResourceClaim {
+  name: string;
+  resourceClaimName?: string;
+  resourceClaimTemplateName?: string;
+}
+
 export interface VmiSpec {
   domain: DomainSpecInput;
+  /** Devices that drivers give out (dynamic resource allocation). */
+  resourceClaims?: VmiResourceClaim[];
   volumes?: Volume[];
   networks?: Network[];
   terminationGracePeriodSeconds?: number;

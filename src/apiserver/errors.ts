@@ -157,6 +157,7 @@ export interface FieldError {
     | 'FieldValueTypeInvalid'
     | 'FieldValueTooLong'
     | 'FieldValueTooMany'
+    | 'FieldValueNotFound'
     | 'FieldValueNotSupported'
     | 'FieldValueDuplicate'
     | 'FieldValueForbidden';

@@ -17,6 +17,8 @@ export interface LauncherPodSettings {
   readonly logsConsoles: boolean;
   /** Gate HypervStrictCheck: only nodes that say that they can. */
   readonly strictHyperv: boolean;
+  /** What may name a claim; the gates GPUsWithDRA, HostDevicesWithDRA, NetworkDevicesWithDRA. */
+  readonly claims: { readonly gpus: boolean; readonly hostDevices: boolean; readonly networks: boolean };
   /** Gate IOMMUFD. */
   readonly iommufd: boolean;
   /** Options of virt-launcher that gates turn on. */
@@ -33,6 +35,11 @@ export function readLauncherPodSettings(configuration: unknown, gates: Gates): L
     sideContainers: sideContainers(memberAt(configuration, 'supportContainerResources')),
     logsConsoles: memberAt(configuration, 'virtualMachineOptions', 'disableSerialConsoleLog') === undefined,
     strictHyperv: gates.HypervStrictCheck,
+    claims: {
+      gpus: gates.GPUsWithDRA,
+      hostDevices: gates.HostDevicesWithDRA,
+      networks: gates.NetworkDevicesWithDRA,
+    },
     iommufd: gates.IOMMUFD,
     launcherFlags: [
       ...(gates.LibvirtHooksServerAndClient ? ['--libvirt-hook-server-and-client'] : []),

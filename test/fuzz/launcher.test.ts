@@ -9,6 +9,7 @@ import { converterOptions } from '../../src/launcher/cmd-server/service.ts';
 import {
   buildDomainXml,
   ConvertError,
+  claimedDevice,
   diskEntries,
   domainFromXml,
   parseDomainXml,
@@ -370,5 +371,39 @@ fuzz('launcher: the state that it keeps', {
     const state = new StateFile<object>({ file }, { log: silentLogger });
     const isValid = (given: unknown): given is object => isRecord(given) && isRecord(given.metadata);
     return state.read(isValid) === undefined ? 'refused' : 'accepted';
+  },
+});
+
+const metadata = (apiVersion: string, attributes: object) =>
+  JSON.stringify({
+    apiVersion,
+    kind: 'DeviceMetadata',
+    requests: [{ name: 'r', devices: [{ driver: 'd', attributes }] }],
+  });
+const pciBus = { 'resource.kubernetes.io/pciBusID': { string: '0000:65:00.0' } };
+const mediated = { mdevUUID: { string: '5f5f7b4a-1111-4a6b-9a0c-0c5a7a0e0001' } };
+const known = 'metadata.resource.k8s.io/v1alpha1';
+
+fuzz('launcher: device metadata of a claim', {
+  input: changedText(
+    [
+      metadata(known, pciBus),
+      metadata(known, { ...pciBus, ...mediated }),
+      `${metadata('metadata.resource.k8s.io/v1', {})}\n${metadata(known, mediated)}\n`,
+    ],
+    [known, 'pciBusID', 'mdevUUID', '0000:65:00.0', '}{', '\\"'],
+  ),
+  parse: (text) =>
+    judged(isConvertError, () => {
+      const { kind, addresses } = claimedDevice(text, { field: 'f', claimName: 'c', requestName: 'r' });
+      const form =
+        kind === 'pci' ? /^[\da-f]{4}:[\da-f]{2}:[\da-f]{2}\.[0-7]$/i : /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/i;
+      assert.match(addresses.join(), form);
+    }),
+  growing: {
+    'versions that nobody knows': repeated(metadata('v9', {})),
+    'braces that open': repeated('{'),
+    'braces that close': repeated('}'),
+    quotes: repeated('\\"', '{"'),
   },
 });

@@ -67,11 +67,6 @@ function checkDefaultNetwork(networks: readonly JsonObject[], field: string): Fi
     const words = 'Pod network cannot be defined when Multus default network is defined';
     found.push(refusedField(`${field}.networks`, words));
   }
-  const isClaim = networks.some(({ resourceClaim }) => isRecord(resourceClaim));
-  if (isClaim) {
-    const words = 'vmi.spec.networks contains DRA networks but NetworkDevicesWithDRA feature gate is not enabled';
-    found.push(refusedField(`${field}.networks`, words));
-  }
   return found;
 }
 

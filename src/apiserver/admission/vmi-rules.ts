@@ -4,6 +4,7 @@ import { nameProblem } from './metadata.ts';
 import { checkProbes } from './probe-rules.ts';
 import { amountOf, type SpecRules } from './spec-rules.ts';
 import { checkAccess } from './vmi-access-rules.ts';
+import { checkClaims } from './vmi-claim-rules.ts';
 import { checkClock } from './vmi-clock.ts';
 import { checkCpu, checkGuestMemory } from './vmi-cpu-rules.ts';
 import { checkDisks, checkVolumes } from './vmi-disk-rules.ts';
@@ -22,6 +23,7 @@ export function checkVmiSpec(rules: SpecRules): FieldError[] {
     ...checkVolumes(rules),
     ...checkDisks(rules),
     ...checkInterfaces(rules),
+    ...checkClaims(rules),
     ...checkBootOrder(spec, field),
     ...checkMachine(rules),
     ...checkLaunchSecurity(rules),

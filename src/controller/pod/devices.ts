@@ -44,12 +44,28 @@ function machineDevices({ spec }: VirtualMachineInstance, { launcherPods }: Cont
   });
 }
 
-/** Requests for devices that a driver gives out by claims (dynamic resource allocation). */
-export function deviceClaims({ spec }: VirtualMachineInstance): { name: string; request?: string }[] {
+const claimGates = {
+  gpus: 'GPUsWithDRA',
+  hostDevices: 'HostDevicesWithDRA',
+  networks: 'NetworkDevicesWithDRA',
+} as const;
+
+/** Requests for devices that a driver gives out by claims (dynamic resource allocation). Throws PodRenderError NOT_PERMITTED. */
+export function deviceClaims(
+  { spec }: VirtualMachineInstance,
+  { launcherPods }: ControllerConfig,
+): { name: string; request?: string }[] {
   const { gpus = [], hostDevices = [] } = spec.domain.devices ?? {};
-  const networks = (spec.networks ?? []).flatMap(({ resourceClaim }) => (resourceClaim ? [resourceClaim] : []));
-  return [...gpus, ...hostDevices, ...networks].flatMap(({ claimName, requestName }) =>
-    claimName ? [{ name: claimName, ...(requestName && { request: requestName }) }] : [],
+  const networks = (spec.networks ?? []).map(({ name, resourceClaim }) => ({ ...resourceClaim, name }));
+  return Object.entries({ gpus, hostDevices, networks }).flatMap(([list, devices]) =>
+    devices.flatMap(({ name, claimName, requestName }) => {
+      if (!claimName) return [];
+      if (!launcherPods.claims[list as keyof typeof claimGates]) {
+        const gate = claimGates[list as keyof typeof claimGates];
+        throw notPermitted(`${name} of ${list}: a claim needs the feature gate ${gate} of the KubeVirt object`);
+      }
+      return [{ name: claimName, ...(requestName && { request: requestName }) }];
+    }),
   );
 }
 

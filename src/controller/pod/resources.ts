@@ -28,7 +28,7 @@ export function renderResources(vmi: VirtualMachineInstance, config: ControllerC
   setCpu(vmi, config, requests, limits);
   addEphemeralStorage(requests, limits);
   addDevices(vmi, config, { requests, limits });
-  return { requests, limits, claims: deviceClaims(vmi), overheadBytes };
+  return { requests, limits, claims: deviceClaims(vmi, config), overheadBytes };
 }
 
 /** What network plug-ins need in the launcher, once each. */

@@ -73,6 +73,8 @@ function refusal(pod: Pod, node: SchedulableNode, freeBytes: number): string | u
   const taint = (node.spec?.taints ?? []).find((found) => !isTolerated(found, pod));
   if (taint) return `node(s) had untolerated taint {${taint.key}: ${taint.value ?? ''}}`;
   if (podMemoryBytes(pod) > freeBytes) return 'Insufficient memory';
+  // Claims are of an API that this scheduler's server does not have.
+  if (pod.spec.resourceClaims !== undefined) return 'node(s) had no driver that gives out resourceClaims';
   const device = missingDevice(pod, node);
   return device && `Insufficient ${device}`;
 }

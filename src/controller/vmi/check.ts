@@ -41,8 +41,10 @@ const forms: readonly (readonly [path: string, form: Form])[] = [
   ['domain.devices.hostDevices', 'objects'],
   ['domain.devices.tpm', 'object'],
   ['networks', 'named'],
+  ['networks[].resourceClaim', 'object'],
   ['networks[].multus', 'object'],
   ['networks[].multus.networkName!', 'text'],
+  ['resourceClaims', 'named'],
   ['volumes', 'named'],
   ['volumes[].containerDisk', 'object'],
   ['volumes[].containerDisk.image!', 'text'],
@@ -136,13 +138,25 @@ function referenceProblem({ spec }: VirtualMachineInstance): string | undefined 
   return loose ? `interface ${loose.name}: spec.networks has no network of this name` : claimProblem(spec);
 }
 
-/** A request is one of a claim: alone it would be left out of the pod. */
-function claimProblem({ domain, networks }: VirtualMachineInstance['spec']): string | undefined {
-  const { gpus, hostDevices } = domain.devices ?? {};
+/** A request is one of a claim of the pod, and what it gives goes to one device of the guest. */
+function claimProblem({ domain, networks, resourceClaims = [] }: VirtualMachineInstance['spec']): string | undefined {
+  const { gpus, hostDevices, interfaces } = domain.devices ?? {};
   const ofNetworks = (networks ?? []).map(({ name, resourceClaim }) => ({ ...resourceClaim, name }));
-  const all = [...(gpus ?? []), ...(hostDevices ?? []), ...ofNetworks];
-  const lost = all.find(({ claimName, requestName }) => requestName && !claimName);
-  return lost && `${lost.name}: requestName ${lost.requestName} is of a claim: give its claimName, too`;
+  const seen = new Set<string>();
+  for (const { name, claimName, requestName } of [...(gpus ?? []), ...(hostDevices ?? []), ...ofNetworks]) {
+    if (requestName && !claimName) return `${name}: requestName ${requestName} is of a claim: give its claimName, too`;
+    if (!claimName) continue;
+    if (!requestName) return `${name}: claimName ${claimName} has no requestName: say which of its requests is meant`;
+    if (!resourceClaims.some((claim) => claim.name === claimName)) {
+      return `${name}: spec.resourceClaims has no claim ${claimName}: add it there`;
+    }
+    const request = `${claimName}/${requestName}`;
+    if (seen.has(request)) return `${name}: ${request} is asked for twice: write a request for each device`;
+    seen.add(request);
+  }
+  const claimed = new Set(ofNetworks.flatMap(({ name, claimName }) => (claimName ? [name] : [])));
+  const odd = interfaces?.find(({ name, sriov, binding }) => claimed.has(name) && !sriov && !binding);
+  return odd && `interface ${odd.name}: a network of a claim is a device of the machine: it needs sriov or a binding`;
 }
 
 function memoryProblem({ spec }: VirtualMachineInstance): string | undefined {

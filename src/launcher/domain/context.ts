@@ -1,6 +1,6 @@
 import type { EfiFirmware, NetworkLink } from '../../host/index.ts';
 import type { HostCell } from './cpu-pool.ts';
-import type { DeviceEnvironment } from './given-devices.ts';
+import type { ClaimedDevices, DeviceEnvironment } from './given-devices.ts';
 import type { LauncherPaths } from './paths.ts';
 
 export type DiskFormat = 'raw' | 'qcow2';
@@ -79,6 +79,8 @@ export interface ConverterContext {
   readonly hasHookSidecars?: boolean;
   /** Of the pod: which devices of the machine it was given. */
   readonly deviceEnvironment?: DeviceEnvironment;
+  /** Of the pod: which devices its claims got. */
+  readonly claimedDevices?: ClaimedDevices;
   /** PCI address by network, of networks that are devices of the machine. */
   readonly networkAddresses?: ReadonlyMap<string, string>;
   /** EFI files of this machine, from `findEfiFirmware`. */

@@ -19,9 +19,36 @@ export interface GivenDevice {
   readonly addresses: readonly string[];
 }
 
+/** A request of a claim of the pod. */
+export interface ClaimRequest {
+  /** Where the VMI names it. */
+  readonly field: string;
+  readonly claimName: string;
+  readonly requestName: string;
+}
+
+/** What a VMI's requests got, by `claimKey`. */
+export type ClaimedDevices = ReadonlyMap<string, GivenDevice>;
+
+export function claimKey({ claimName, requestName }: Omit<ClaimRequest, 'field'>): string {
+  return `${claimName}/${requestName}`;
+}
+
+/** Throws `ConvertError` MISSING_DEVICE. */
+export function claimedIn(devices: ClaimedDevices | undefined, { field, ...request }: ClaimRequest): GivenDevice {
+  const device = devices?.get(claimKey(request));
+  if (device) return device;
+  throw new ConvertError('MISSING_DEVICE', `${field}: nothing is known of ${claimKey(request)} of spec.resourceClaims`);
+}
+
+/** Of a mediated device. */
+export function isMediatedUuid(text: string): boolean {
+  return /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i.test(text);
+}
+
 const isAddress: Readonly<Record<DeviceKind, (text: string) => boolean>> = {
   pci: isPciAddress,
-  mdev: (text) => /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i.test(text),
+  mdev: isMediatedUuid,
   usb: (text) => /^[0-9]{1,3}:[0-9]{1,3}$/.test(text),
 };
 

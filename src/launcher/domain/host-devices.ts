@@ -1,14 +1,17 @@
 import type { MachineDevice, VirtualMachineInstance } from '../../api/index.ts';
 import type { ConverterContext } from './context.ts';
 import { ConvertError, invalid, unsupported } from './errors.ts';
-import { type AskedDevice, type DeviceKind, type GivenDevice, shareOutDevices } from './given-devices.ts';
+import { type ClaimRequest, claimedIn, type DeviceKind, type GivenDevice, shareOutDevices } from './given-devices.ts';
 import { sriovElements } from './interfaces-sriov.ts';
 import { userAlias } from './names.ts';
 import { passedThrough } from './pci.ts';
 import type { XmlContent } from './xml.ts';
 
-interface NamedDevice extends AskedDevice {
+interface NamedDevice {
+  readonly field: string;
   readonly name: string;
+  /** Who gives it out: a device plug-in, or the driver of a claim. */
+  readonly from: { readonly resource: string } | { readonly claim: ClaimRequest };
   readonly list: 'hostDevices' | 'gpus';
   readonly display: VgpuDisplay | undefined;
 }
@@ -22,26 +25,35 @@ const kindsInOrder: readonly DeviceKind[] = ['pci', 'mdev', 'usb'];
 
 /**
  * Devices of the machine that the guest gets as they are (upstream: `virtwrap/device/hostdevice`): generic ones, GPUs, network devices. Which
- * ones the pod has, its environment says. Throws `ConvertError`.
+ * ones the pod has, its environment says, and of claims the drivers that gave them out. Throws `ConvertError`.
  */
 export function hostDeviceElements(vmi: VirtualMachineInstance, context: ConverterContext): XmlContent[] {
   const asked = [...named(vmi, 'hostDevices'), ...named(vmi, 'gpus')];
-  const given = shareOutDevices(asked, context.deviceEnvironment ?? {});
-  const placed = asked.flatMap((device, index): Placed[] => {
-    const one = given[index];
-    return one ? [{ ...device, ...one }] : [];
-  });
+  const placed = [...ofPlugIns(asked, context), ...ofClaims(asked, context)];
   refuseUsbGpus(placed);
-  const displays = vgpuDisplays(vmi, placed);
-  const elements = (['hostDevices', 'gpus'] as const).flatMap((list) => {
-    const ofList = placed.filter((device) => device.list === list);
-    return kindsInOrder
-      .flatMap((kind) => ofList.filter((device) => device.kind === kind))
-      .flatMap(elementsOf(displays));
+  const elements = [...elementsOf(vmi, placed, context), ...sriovElements(vmi, context)];
+  refuseTopologies(vmi, context, elements);
+  return elements;
+}
+
+function ofPlugIns(asked: readonly NamedDevice[], { deviceEnvironment = {} }: ConverterContext): Placed[] {
+  const own = asked.flatMap((device) =>
+    'resource' in device.from ? [{ ...device, resource: device.from.resource }] : [],
+  );
+  const given = shareOutDevices(own, deviceEnvironment);
+  return kindsInOrder.flatMap((kind) =>
+    own.flatMap((device, index): Placed[] => {
+      const one = given[index];
+      return one?.kind === kind ? [{ ...device, ...one }] : [];
+    }),
+  );
+}
+
+function ofClaims(asked: readonly NamedDevice[], { claimedDevices }: ConverterContext): Placed[] {
+  return asked.flatMap((device): Placed[] => {
+    if (!('claim' in device.from)) return [];
+    return [{ ...device, ...claimedIn(claimedDevices, device.from.claim) }];
   });
-  const all = [...elements, ...sriovElements(vmi, context)];
-  refuseTopologies(vmi, context, all);
-  return all;
 }
 
 /** Upstream's gates of where a device is in the guest, which are alpha. What would be lost is refused where the VMI relies on it. */
@@ -58,20 +70,27 @@ function refuseTopologies(vmi: VirtualMachineInstance, { options }: ConverterCon
 
 function named(vmi: VirtualMachineInstance, list: NamedDevice['list']): NamedDevice[] {
   const devices = vmi.spec.domain.devices?.[list] ?? [];
-  return devices.map(({ name, deviceName, claimName, virtualGPUOptions }, index) => {
+  return devices.map(({ name, deviceName, claimName, requestName, virtualGPUOptions }, index) => {
     const field = `spec.domain.devices.${list}[${name}]`;
     if (devices.findIndex((other) => other.name === name) !== index) {
       throw invalid(field, 'there are two of this name: give each a name of its own');
     }
-    if (claimName) throw unsupported(`${field}.claimName`, 'use deviceName with a device plug-in');
-    if (!deviceName) throw invalid(`${field}.deviceName`, 'is missing: it names the resource of a device plug-in');
-    return { name, list, field, resource: deviceName, display: virtualGPUOptions?.display };
+    const display = virtualGPUOptions?.display;
+    if (deviceName && claimName) throw invalid(field, 'has deviceName and claimName: it is given out by one of them');
+    if (deviceName) return { name, list, field, display, from: { resource: deviceName } };
+    const claim = { field, claimName: claimName ?? '', requestName: requestName ?? '' };
+    if (claimName) return { name, list, field, display, from: { claim } };
+    throw invalid(`${field}.deviceName`, 'is missing: it names the resource of a device plug-in; or give a claimName');
   });
 }
 
 function refuseUsbGpus(placed: readonly Placed[]): void {
   const usb = placed.find(({ list, kind }) => list === 'gpus' && kind === 'usb');
-  if (usb) throw invalid(usb.field, `${usb.resource} are USB devices: name them in spec.domain.devices.hostDevices`);
+  if (usb)
+    throw invalid(
+      usb.field,
+      `${'resource' in usb.from ? usb.from.resource : usb.name} are USB devices: name them in spec.domain.devices.hostDevices`,
+    );
 }
 
 interface DisplayChoice {
@@ -104,25 +123,35 @@ function chosenDisplay({ kind, display }: Placed): DisplayChoice {
   return { display: display.enabled === true, ramFb: display.ramFB?.enabled === true };
 }
 
-const elementsOf =
-  (displays: ReadonlyMap<string, DisplayChoice>) =>
-  ({ kind, list, name, field, addresses }: Placed): XmlContent[] => {
-    const alias = (more: string) =>
-      userAlias(field, `${kind === 'usb' ? 'usb-host-' : aliasPrefixes[list]}${name}${more}`);
+/** In upstream's order: generic devices, then GPUs; of each those of claims last. */
+function elementsOf(
+  vmi: VirtualMachineInstance,
+  placed: readonly Placed[],
+  { architecture }: ConverterContext,
+): XmlContent[] {
+  const displays = vgpuDisplays(vmi, placed);
+  const inOrder = (['hostDevices', 'gpus'] as const).flatMap((list) => placed.filter((device) => device.list === list));
+  return inOrder.flatMap(({ kind, list, name, field, from, addresses }) => {
+    const isClaimed = 'claim' in from;
+    const prefix = kind === 'usb' ? 'usb-host-' : `${isClaimed ? 'dra-' : ''}${aliasPrefixes[list]}`;
+    // Adjunct processors are what s390x has as mediated devices beside PCI ones.
+    const model = isClaimed && list === 'hostDevices' && architecture === 's390x' ? 'vfio-ap' : 'vfio-pci';
     return addresses.map((address, index) => {
-      const more = { alias: alias(index === 0 ? '' : `-${index + 1}`) };
+      const more = { alias: userAlias(field, `${prefix}${name}${index === 0 ? '' : `-${index + 1}`}`) };
       if (kind === 'usb') return { ...usbElement(address), ...more };
       const choice = list === 'gpus' ? displays.get(name) : undefined;
       const screen = { ...(choice && { '@display': 'on', ...(choice.ramFb && { '@ramfb': 'on' }) }) };
-      return { ...(kind === 'pci' ? passedThrough(field, address) : mediatedElement(address)), ...screen, ...more };
+      const element = kind === 'pci' ? passedThrough(field, address) : mediatedElement(address, model);
+      return { ...element, ...screen, ...more };
     });
-  };
+  });
+}
 
-function mediatedElement(uuid: string): XmlContent {
+function mediatedElement(uuid: string, model: 'vfio-pci' | 'vfio-ap'): XmlContent {
   return {
     '@type': 'mdev',
     '@mode': 'subsystem',
-    '@model': 'vfio-pci',
+    '@model': model,
     source: { address: { '@uuid': uuid } },
   };
 }

@@ -13,6 +13,12 @@ export {
 } from './access-credentials.ts';
 export { acpiTables } from './acpi-tables.ts';
 export { buildDomainXml } from './build.ts';
+export {
+  claimedDevice,
+  claimRequests,
+  deviceMetadataSuffix,
+  metadataDirOf,
+} from './claimed-devices.ts';
 export type {
   ConverterContext,
   ConverterOptions,
@@ -24,6 +30,7 @@ export type {
 export { type DomainParts, domainFromXml } from './domain-json.ts';
 export { ConvertError } from './errors.ts';
 export { domainUuid, loaderIn } from './firmware.ts';
+export { type ClaimedDevices, type ClaimRequest, claimKey } from './given-devices.ts';
 export { ignitionOf } from './ignition.ts';
 export { interfaceXml } from './interfaces.ts';
 export type { InterfaceContext } from './interfaces-binding.ts';

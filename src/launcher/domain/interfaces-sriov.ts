@@ -1,5 +1,6 @@
-import type { Interface, VirtualMachineInstance } from '../../api/index.ts';
-import { ConvertError, invalid, unsupported } from './errors.ts';
+import type { Interface, Network, VirtualMachineInstance } from '../../api/index.ts';
+import { ConvertError, invalid } from './errors.ts';
+import { type ClaimedDevices, claimedIn } from './given-devices.ts';
 import { userAlias } from './names.ts';
 import { networkInfoFile } from './network-info.ts';
 import { isPciAddress, passedThrough, pciAddress } from './pci.ts';
@@ -8,25 +9,26 @@ import type { XmlContent } from './xml.ts';
 /** With it begin the names of passed-through network devices in the domain: the agent looks for it. */
 const sriovAliasPrefix = 'sriov-';
 
-/** PCI address by network. */
 interface SriovContext {
+  /** PCI address by network. */
   readonly networkAddresses?: ReadonlyMap<string, string>;
+  readonly claimedDevices?: ClaimedDevices;
 }
 
 /**
  * Network devices of the machine, virtual functions of a card mostly, that the guest gets as they are (upstream: `hostdevice/sriov`). Their MAC
- * address is set by the CNI plug-in. Throws `ConvertError` MISSING_DEVICE, BAD_DEVICE, INVALID_FIELD.
+ * address is set by the CNI plug-in, or by the driver of their claim. Throws `ConvertError` MISSING_DEVICE, BAD_DEVICE, INVALID_FIELD.
  */
 export function sriovElements(vmi: VirtualMachineInstance, context: SriovContext): XmlContent[] {
-  const interfaces = sriovInterfaces(vmi);
-  const elements = interfaces.map((iface) => sriovElement(vmi, iface, context));
-  const shared = interfaces.find(
-    ({ name }, index) =>
-      interfaces.findIndex((other) => addressOf(context, other.name) === addressOf(context, name)) !== index,
+  const devices = sriovInterfaces(vmi).map((iface) => ({ iface, address: addressOf(vmi, iface, context) }));
+  const shared = devices.find(
+    ({ address }, index) => devices.findIndex((other) => other.address === address) !== index,
   );
-  if (!shared) return elements;
-  const problem = `the network plug-ins gave ${addressOf(context, shared.name)} to two networks of the pod`;
-  throw new ConvertError('BAD_DEVICE', `${fieldOf(shared)}: ${problem}: look at their configuration`);
+  if (shared) {
+    const problem = `the network plug-ins gave ${shared.address} to two networks of the pod`;
+    throw new ConvertError('BAD_DEVICE', `${fieldOf(shared.iface)}: ${problem}: look at their configuration`);
+  }
+  return devices.map(({ iface, address }) => sriovElement(iface, address));
 }
 
 export function sriovInterfaces({ spec }: VirtualMachineInstance): Interface[] {
@@ -34,22 +36,45 @@ export function sriovInterfaces({ spec }: VirtualMachineInstance): Interface[] {
 }
 
 const fieldOf = ({ name }: Interface) => `spec.domain.devices.interfaces[${name}]`;
-const addressOf = ({ networkAddresses }: SriovContext, name: string) => networkAddresses?.get(name)?.toLowerCase();
+const networkOf = ({ spec }: VirtualMachineInstance, iface: Interface) =>
+  spec.networks?.find(({ name }) => name === iface.name);
 
-function sriovElement(vmi: VirtualMachineInstance, iface: Interface, context: SriovContext): XmlContent {
+/** In small letters: the same device is the same text. */
+function addressOf(vmi: VirtualMachineInstance, iface: Interface, context: SriovContext): string {
+  const claim = networkOf(vmi, iface)?.resourceClaim;
+  return (claim ? ofClaim(iface, claim, context) : ofNetwork(iface, context)).toLowerCase();
+}
+
+function ofNetwork(iface: Interface, { networkAddresses }: SriovContext): string {
   const field = fieldOf(iface);
-  refuseLost(vmi, iface, field);
-  const address = addressOf(context, iface.name);
+  const address = networkAddresses?.get(iface.name);
   if (address === undefined) {
     const problem = `${networkInfoFile} of the pod has no PCI device for this network yet`;
     const advice =
       'the NetworkAttachmentDefinition must name a resource of an SR-IOV device plug-in, and Multus must run';
     throw new ConvertError('MISSING_DEVICE', `${field}: ${problem}: ${advice}`);
   }
-  if (!isPciAddress(address)) {
-    const problem = `the network plug-in gave ${JSON.stringify(address.slice(0, 64))}, which is no PCI address`;
-    throw new ConvertError('BAD_DEVICE', `${field}: ${problem}: look at that plug-in`);
-  }
+  if (isPciAddress(address)) return address;
+  const problem = `the network plug-in gave ${JSON.stringify(address.slice(0, 64))}, which is no PCI address`;
+  throw new ConvertError('BAD_DEVICE', `${field}: ${problem}: look at that plug-in`);
+}
+
+function ofClaim(
+  iface: Interface,
+  { claimName = '', requestName = '' }: NonNullable<Network['resourceClaim']>,
+  { claimedDevices }: SriovContext,
+): string {
+  const field = fieldOf(iface);
+  const { kind, addresses } = claimedIn(claimedDevices, { field, claimName, requestName });
+  const [address] = kind === 'pci' ? addresses : [];
+  if (address !== undefined) return address;
+  const problem = `the request ${requestName} of the claim ${claimName} gave no PCI device`;
+  throw new ConvertError('BAD_DEVICE', `${field}: ${problem}: let it ask for a virtual function of a card`);
+}
+
+function sriovElement(iface: Interface, address: string): XmlContent {
+  const field = fieldOf(iface);
+  refuseLost(iface, field);
   return {
     ...passedThrough(field, address),
     ...(iface.bootOrder && { boot: { '@order': iface.bootOrder } }),
@@ -59,11 +84,7 @@ function sriovElement(vmi: VirtualMachineInstance, iface: Interface, context: Sr
 }
 
 /** The guest drives the device itself: what QEMU would do to it is not done. */
-function refuseLost({ spec }: VirtualMachineInstance, { name, state, acpiIndex }: Interface, field: string): void {
-  const network = spec.networks?.find((each) => each.name === name);
-  if (network?.resourceClaim) {
-    throw unsupported(`spec.networks[${name}].resourceClaim`, 'use multus with a resource of a device plug-in');
-  }
+function refuseLost({ state, acpiIndex }: Interface, field: string): void {
   if (state === 'down') throw invalid(`${field}.state`, 'down is not possible with sriov: remove it');
   if (acpiIndex) throw invalid(`${field}.acpiIndex`, 'is not possible with sriov: remove it');
 }

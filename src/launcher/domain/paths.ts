@@ -1,5 +1,6 @@
 import path from 'node:path';
 import { virtiofsDir } from '../../api/index.ts';
+import { deviceMetadataDir } from './claimed-devices.ts';
 import { ConvertError } from './errors.ts';
 import { networkInfoFile } from './network-info.ts';
 
@@ -25,6 +26,8 @@ export interface LauncherPaths {
   readonly virtiofsDir: string;
   /** Which devices of the machine the pod's networks are. */
   readonly networkInfoFile: string;
+  /** Which devices of the machine the pod's claims got. */
+  readonly deviceMetadataDir: string;
   /** Block-mode PVCs are `<devDir>/<volume>`. */
   readonly devDir: string;
 }
@@ -47,6 +50,7 @@ export function launcherPaths(options: { readonly nonRoot: boolean; readonly roo
     serviceAccountDir: at('/var/run/secrets/kubernetes.io/serviceaccount'),
     virtiofsDir: at(virtiofsDir),
     networkInfoFile: at(networkInfoFile),
+    deviceMetadataDir: at(deviceMetadataDir),
     devDir: at('/dev'),
   };
 }

@@ -146,7 +146,7 @@ const volumes = named({
 const networks = named({
   pod: object(texts('vmNetworkCIDR', 'vmIPv6NetworkCIDR')),
   multus: object({ networkName: text, default: flag }),
-  resourceClaim: 'object',
+  resourceClaim: object(texts('claimName', 'requestName')),
 });
 
 const accessCredentials: JsonShape = {
@@ -168,6 +168,7 @@ const vmi: JsonShape = {
         domain,
         volumes,
         networks,
+        resourceClaims: named(texts('resourceClaimName', 'resourceClaimTemplateName')),
         accessCredentials,
       },
       required: ['domain'],

@@ -12,6 +12,7 @@ import {
 } from '../domain/index.ts';
 import { LauncherError } from '../errors.ts';
 import type { LauncherEnvironment, LauncherOptions } from '../options.ts';
+import { readClaimedDevices } from './claimed-devices.ts';
 import type { HypervisorChoice } from './hypervisor-choice.ts';
 import { readNetworkAddresses } from './network-addresses.ts';
 
@@ -73,6 +74,7 @@ export async function prepareDomain(
     links,
     hasHookSidecars: flags.hookSidecars > 0,
     deviceEnvironment: environment.child,
+    claimedDevices: await readClaimedDevices(vmi, paths.deviceMetadataDir),
     networkAddresses: await readNetworkAddresses(vmi, paths.networkInfoFile),
     efi: await findEfiFirmware({ architecture: options.architecture, first: flags.ovmfPath }),
   });

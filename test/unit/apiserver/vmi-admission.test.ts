@@ -513,3 +513,99 @@ describe('what fits together', () => {
     assert.deepEqual(vmiAdmission.validate?.(object, context({ privileged: true, old })), []);
   });
 });
+
+describe('devices that are given out by claims', () => {
+  const all = { featureGates: ['NetworkDevicesWithDRA'] };
+  const claims = [{ name: 'c', resourceClaimName: 'x' }];
+  const request = { claimName: 'c', requestName: 'r' };
+  const refused = (devices: object, spec: object = {}, gates: unknown = all) => {
+    const object = vmi({ architecture: 'amd64', resourceClaims: claims, ...spec, domain: { memory, devices } });
+    const cluster = clusterDefaultsWith({ gates: readGates({ developerConfiguration: gates }) });
+    const errors = vmiAdmission.validate?.(object, context({ cluster })) ?? [];
+    return errors.map(({ field, reason, message }) => `${field} ${reason} ${message}`);
+  };
+  const gpus = [{ name: 'g', ...request }];
+  const hostDevices = [{ name: 'h', ...request }];
+  const interfaces = [{ name: 'n', sriov: {} }];
+  const networks = [{ name: 'n', resourceClaim: request }];
+
+  test('each kind is taken', () => {
+    assert.deepEqual(refused({ gpus }, {}, {}), []);
+    assert.deepEqual(refused({ hostDevices: [...hostDevices, { name: 'i', deviceName: 'a/b' }] }, {}, {}), []);
+    assert.deepEqual(refused({ interfaces }, { networks }), []);
+    assert.deepEqual(refused({}, { resourceClaims: [{ name: 'unused', resourceClaimTemplateName: 'x.y' }] }), []);
+  });
+
+  const [device, other] = [{ name: 'g' }, { name: 'o', deviceName: 'a/b' }];
+  const off = { disabledFeatureGates: ['GPUsWithDRA', 'HostDevicesWithDRA'] };
+  const table: [string, RegExp, object, object?, unknown?][] = [
+    ['GPUs without the gate', /devices\.gpus FieldValueInvalid .* but feature gate is not enabled/, { gpus }, {}, off],
+    ['host devices without it', /hostDevices contains DRA enabled HostDevices but/, { hostDevices }, {}, off],
+    ['networks without it', /NetworkDevicesWithDRA feature gate is not enabled/, { interfaces }, { networks }, {}],
+    ['GPUs of both kinds', /contains both DRA and non-DRA GPUs/, { gpus: [...gpus, other] }],
+    [
+      'a device of nobody',
+      /hostDevices FieldValueRequired .*without deviceName or claimRequest/,
+      { hostDevices: [device] },
+    ],
+    ['one of two', /with both deviceName and claimRequest/, { hostDevices: [{ ...other, ...request }] }],
+    ['no request', /gpus\[0\]\.requestName FieldValueRequired/, { gpus: [{ ...device, claimName: 'c' }] }],
+    ['no claim', /gpus\[0\]\.claimName FieldValueRequired/, { gpus: [{ ...device, requestName: 'r' }] }],
+    ['one request twice', /gpus\[1\] FieldValueDuplicate .*pair "c\/r"$/, { gpus: [...gpus, ...gpus] }],
+    ['one request of two lists', /between GPUs\[0\] and HostDevices\[0\]/, { gpus, hostDevices }],
+    ['a claim that is not listed', /resourceClaims must specify all claims/, { gpus }, { resourceClaims: [] }],
+    [
+      'the same of a network',
+      /networks\[0\]\.resourceClaim\.claimName FieldValueNotFound/,
+      { interfaces },
+      { networks, resourceClaims: [] },
+    ],
+    [
+      'a network beside one of Multus',
+      /mixing Multus and DRA/,
+      { interfaces: [...interfaces, { name: 'm', bridge: {} }] },
+      { networks: [...networks, { name: 'm', multus: { networkName: 'x' } }] },
+    ],
+    [
+      'a network that is no device',
+      /"n" requires an SR-IOV or binding plugin/,
+      { interfaces: [{ name: 'n', bridge: {} }] },
+      { networks },
+    ],
+    [
+      'a network without a request',
+      /networks\[0\]\.resourceClaim\.requestName FieldValueRequired/,
+      { interfaces },
+      { networks: [{ name: 'n', resourceClaim: { claimName: 'c' } }] },
+    ],
+    [
+      'a claim of two sources',
+      /at most one of/,
+      {},
+      { resourceClaims: [{ ...claims[0], resourceClaimTemplateName: 'y' }] },
+    ],
+    ['a claim of none', /must specify one of/, {}, { resourceClaims: [{ name: 'c' }] }],
+    ['two of a name', /resourceClaims\[1\]\.name FieldValueDuplicate/, {}, { resourceClaims: [...claims, ...claims] }],
+    [
+      'a name that is none',
+      /resourceClaims\[0\]\.name FieldValueInvalid/,
+      {},
+      { resourceClaims: [{ ...claims[0], name: 'C' }] },
+    ],
+    [
+      'a source that is none',
+      /resourceClaims\[0\]\.resourceClaimName FieldValueInvalid/,
+      {},
+      { resourceClaims: [{ name: 'c', resourceClaimName: '../x' }] },
+    ],
+  ];
+  for (const [what, message, devices, spec, gates] of table) {
+    test(`is refused: ${what}`, () => {
+      const found = refused(devices, spec, gates);
+      assert.ok(
+        found.some((each) => message.test(each)),
+        found.join('\n'),
+      );
+    });
+  }
+});

@@ -48,6 +48,8 @@ test('without a KubeVirt object the defaults of upstream count', () => {
   const names = on.map(([name]) => name).sort();
   assert.deepEqual(names, [
     'DeclarativeHotplugVolumes',
+    'GPUsWithDRA',
+    'HostDevicesWithDRA',
     'ImageVolume',
     'KubevirtSeccompProfile',
     'LibvirtHooksServerAndClient',

@@ -283,6 +283,35 @@ test('a device that the KubeVirt object does not permit is refused; without a li
   }
 });
 
+test('a claim is of the launcher where the gate of what names it is on, and refused with the gate elsewhere', () => {
+  const request = { claimName: 'c', requestName: 'r' };
+  const cases = [
+    ['GPUsWithDRA', { domain: { memory: { guest: '1Gi' }, devices: { gpus: [{ name: 'd', ...request }] } } }],
+    [
+      'HostDevicesWithDRA',
+      { domain: { memory: { guest: '1Gi' }, devices: { hostDevices: [{ name: 'd', ...request }] } } },
+    ],
+    [
+      'NetworkDevicesWithDRA',
+      {
+        domain: { memory: { guest: '1Gi' }, devices: { interfaces: [{ name: 'd', sriov: {} }] } },
+        networks: [{ name: 'd', resourceClaim: request }],
+      },
+    ],
+  ] as const;
+  const resourceClaims = [{ name: 'c', resourceClaimTemplateName: 't' }];
+  for (const [gate, spec] of cases) {
+    const vmi = buildVmi({ resourceClaims, ...structuredClone(spec) } as never);
+    const render = (developerConfiguration: object) =>
+      renderLauncherPod(vmi, buildConfig({ developerConfiguration }), 'salt').spec;
+    const message = new RegExp(`d of .*: a claim needs the feature gate ${gate} `);
+    assert.throws(() => render({ disabledFeatureGates: [gate] }), { code: 'NOT_PERMITTED', message });
+    const pod = render({ featureGates: [gate] });
+    assert.deepEqual(pod.resourceClaims, resourceClaims);
+    assert.match(JSON.stringify(pod.containers[0]?.resources), /"claims":\[\{"name":"c","request":"r"\}\]/);
+  }
+});
+
 test('what a downward API volume shows has the form that Kubernetes takes', () => {
   const fields = [{ path: 'labels', fieldRef: { fieldPath: 'metadata.labels' } }];
   const vmi = buildVmi({ volumes: [{ name: 'info', downwardAPI: { fields, volumeLabel: 'INFO' } }] });

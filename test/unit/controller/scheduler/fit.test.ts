@@ -59,6 +59,12 @@ const refused: readonly (readonly [string, SchedulableNode, Partial<Pod['spec']>
     asks({ 'nvidia.com/T4': '1' }),
     /Insufficient nvidia/,
   ],
+  [
+    'nobody gives out claims',
+    node('n'),
+    { resourceClaims: [{ name: 'c' }] },
+    /1 node\(s\) had no driver that gives out/,
+  ],
   ['the affinity is another', node('n', {}, { zone: 'b' }), affinity('In', ['a']), /node affinity/],
   ['the operator is unknown', node('n', {}, { zone: 'b' }), affinity('Like', ['b']), /node affinity/],
 ];

@@ -92,16 +92,28 @@ test('whatever the spec is: either its problem is named, or it is admitted and r
   fc.assert(property, { numRuns: 300, maxSkipsPerRun: 1_000 });
 });
 
-test('a request without the claim that it is of is refused: it would be left out of the pod', () => {
+test('a request that the pod would not have, or that two devices would have, is refused', () => {
   const devices = { interfaces: [{ name: 'nic', masquerade: {} }] };
-  const withDevices = (more: object, networks: object[] = [{ name: 'nic', pod: {} }]) =>
+  const withDevices = (more: object, networks: object[] = [{ name: 'nic', pod: {} }], spec: object = {}) =>
     vmiProblem({
       ...buildVmi(),
-      spec: { domain: { memory: { guest: '64Mi' }, devices: { ...devices, ...more } }, networks },
+      spec: { ...spec, domain: { memory: { guest: '64Mi' }, devices: { ...devices, ...more } }, networks },
     } as unknown as VirtualMachineInstance);
   const lost = 'requestName r is of a claim: give its claimName, too';
   assert.equal(withDevices({ gpus: [{ name: 'g', deviceName: 'd', requestName: 'r' }] }), `g: ${lost}`);
   assert.equal(withDevices({ hostDevices: [{ name: 'h', requestName: 'r' }] }), `h: ${lost}`);
   assert.equal(withDevices({}, [{ name: 'nic', resourceClaim: { requestName: 'r' } }]), `nic: ${lost}`);
-  assert.equal(withDevices({ gpus: [{ name: 'g', claimName: 'c', requestName: 'r' }] }), undefined);
+  const request = { claimName: 'c', requestName: 'r' };
+  const gpus = [{ name: 'g', ...request }];
+  assert.equal(withDevices({ gpus }), 'g: spec.resourceClaims has no claim c: add it there');
+  const resourceClaims = [{ name: 'c', resourceClaimName: 'x' }];
+  assert.equal(withDevices({ gpus }, undefined, { resourceClaims }), undefined);
+  const without = withDevices({ gpus: [{ name: 'g', claimName: 'c' }] }, undefined, { resourceClaims });
+  assert.equal(without, 'g: claimName c has no requestName: say which of its requests is meant');
+  const twice = withDevices({ gpus, hostDevices: [{ name: 'h', ...request }] }, undefined, { resourceClaims });
+  assert.equal(twice, 'h: c/r is asked for twice: write a request for each device');
+  const networks = [{ name: 'nic', resourceClaim: request }];
+  assert.match(String(withDevices({}, networks, { resourceClaims })), /^interface nic: .* needs sriov or a binding$/);
+  const sriov = { interfaces: [{ name: 'nic', sriov: {} }] };
+  assert.equal(withDevices(sriov, networks, { resourceClaims }), undefined);
 });

@@ -39,7 +39,6 @@ function refusal(domain: DomainSpecInput, spec: Partial<VmiSpec> = {}, context =
 type UnsupportedCase = readonly [string, DomainSpecInput, Partial<VmiSpec>?];
 
 const unsupportedCases: readonly UnsupportedCase[] = [
-  ['spec.domain.devices.gpus[g].claimName', { devices: { gpus: [{ name: 'g', claimName: 'c' }] } }],
   [
     'spec.domain.devices.gpus[g].tag',
     { devices: { gpus: [{ name: 'g', deviceName: 'a/b', tag: 'a' }] } },
@@ -58,11 +57,6 @@ const unsupportedCases: readonly UnsupportedCase[] = [
     { networks: [{ name: 'n', pod: {} }], volumes: [{ name: 'seed', cloudInitConfigDrive: {} }] },
   ],
   ['spec.architecture arm64', {}, { architecture: 'arm64' }],
-  [
-    'spec.networks[n].resourceClaim',
-    { devices: { interfaces: [{ name: 'n', sriov: {} }] } },
-    { networks: [{ name: 'n', resourceClaim: {} }] },
-  ],
   [
     '.passtBinding',
     { devices: { interfaces: [{ name: 'n', passtBinding: {} }] } },

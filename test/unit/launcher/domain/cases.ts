@@ -147,6 +147,30 @@ export const goldenCases: readonly GoldenCase[] = [
     },
   ),
   golden(
+    'devices-of-claims',
+    vmiWith(
+      {
+        devices: {
+          disableHotplug: true,
+          hostDevices: [{ name: 'card', claimName: 'c', requestName: 'card' }],
+          gpus: [{ name: 'part', claimName: 'c', requestName: 'part' }],
+          interfaces: [{ name: 'fast', sriov: {} }],
+        },
+      },
+      {
+        resourceClaims: [{ name: 'c', resourceClaimName: 'mine' }],
+        networks: [{ name: 'fast', resourceClaim: { claimName: 'c', requestName: 'nic' } }],
+      },
+    ),
+    {
+      claimedDevices: new Map([
+        ['c/card', { kind: 'pci', addresses: ['0000:81:01.0'] }],
+        ['c/part', { kind: 'mdev', addresses: ['5f5f7b4a-1111-4a6b-9a0c-0c5a7a0e0001'] }],
+        ['c/nic', { kind: 'pci', addresses: ['0000:04:02.5'] }],
+      ]),
+    },
+  ),
+  golden(
     'on-the-root-complex',
     vmiWith(
       {

@@ -147,9 +147,14 @@ const refusedDevices: readonly (readonly [string, RegExp, Devices])[] = [
   ],
   ['no resource', /hostDevices\[x\]\.deviceName: is missing/, { hostDevices: [{ name: 'x' }] }],
   [
-    'a claim',
-    /gpus\[x\]\.claimName is not supported .* use deviceName/,
+    'a claim that nobody told of',
+    /gpus\[x\]: nothing is known of c\/r of spec\.resourceClaims/,
     { gpus: [{ name: 'x', claimName: 'c', requestName: 'r' }] },
+  ],
+  [
+    'a plug-in and a claim',
+    /gpus\[x\]: has deviceName and claimName/,
+    { gpus: [{ name: 'x', deviceName: 'vendor.com/gpu', claimName: 'c', requestName: 'r' }] },
   ],
   [
     'a GPU on USB',
