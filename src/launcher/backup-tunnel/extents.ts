@@ -25,20 +25,41 @@ export function mergedFlags(
   changes: readonly BlockExtent[],
 ): readonly BlockExtent[] {
   const merged: BlockExtent[] = [];
-  const [ones, others] = [structuredClone(allocation), structuredClone(changes)] as {
-    length: number;
-    flags: number;
-  }[][];
-  while (ones?.[0] && others?.[0]) {
-    const [one, other] = [ones[0], others[0]];
+  const [one, other] = [new Rest(allocation), new Rest(changes)];
+  while (one.extent && other.extent) {
     const length = Math.min(one.length, other.length);
-    merged.push({ length, flags: (one.flags & zeroFlag) | (other.flags & dirtyFlag) });
-    one.length -= length;
-    other.length -= length;
-    if (one.length === 0) ones.shift();
-    if (other.length === 0) others.shift();
+    merged.push({ length, flags: (one.extent.flags & zeroFlag) | (other.extent.flags & dirtyFlag) });
+    one.take(length);
+    other.take(length);
   }
   return merged;
+}
+
+/** What is left of a list. A fragmented disk has 100,000 extents: nothing of the list is moved. */
+class Rest {
+  readonly #extents: readonly BlockExtent[];
+  #index = 0;
+  #taken = 0;
+
+  constructor(extents: readonly BlockExtent[]) {
+    this.#extents = extents;
+  }
+
+  get extent(): BlockExtent | undefined {
+    return this.#extents[this.#index];
+  }
+
+  /** Of the first one. */
+  get length(): number {
+    return (this.extent?.length ?? 0) - this.#taken;
+  }
+
+  take(length: number): void {
+    this.#taken += length;
+    if (this.length > 0) return;
+    this.#index += 1;
+    this.#taken = 0;
+  }
 }
 
 /** Of a disk that is whole in an incremental backup, as it came after the checkpoint: all of it is new to a reader, also what reads as zeros. */

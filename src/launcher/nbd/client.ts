@@ -46,10 +46,12 @@ interface Chunk {
   readonly payload: Buffer;
 }
 
-/** Of an answer: much more than anybody asks for. */
-const longestPayload = 64 * 1024 * 1024;
+/** Of a part of an answer: QEMU tells of 131,072 extents at most, and nobody reads as much at once. */
+const longestPayload = 4 * 1024 * 1024;
 /** Of a fact about an export, or the name of a context. */
 const longestFact = 64 * 1024;
+/** Facts of one option. */
+const mostFacts = 64;
 
 /** One export of a server, asked one thing after the other. */
 export class NbdClient {
@@ -218,7 +220,7 @@ async function choose(
   note: (type: number, data: Buffer) => void = () => undefined,
 ): Promise<void> {
   socket.write(optionRequest(option, data));
-  for (;;) {
+  for (let facts = 0; facts <= mostFacts; facts++) {
     const reply = readOptionReply(await bytes.exactly(optionReplyBytes));
     if (reply?.option !== option || reply.length > longestFact)
       throw new NbdError('PROTOCOL', 'an option is answered with something else');
@@ -231,4 +233,5 @@ async function choose(
     if (reply.type === optionReplies.ack) return;
     note(reply.type, payload);
   }
+  throw new NbdError('PROTOCOL', `more than ${mostFacts} facts came as the answer to one option`);
 }
