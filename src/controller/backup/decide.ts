@@ -1,9 +1,9 @@
-import { finalizers, findCondition, isBackupOver, isFinal, isMigrating, trackedDisksOf } from '../../api/index.ts';
+import { findCondition, isBackupOver, isFinal, isMigrating, trackedDisksOf } from '../../api/index.ts';
 import { memberAt, rfc3339 } from '../../base/index.ts';
 import { type Decided, decideBy, longerPause, ruleTable, type Step } from '../../reconcile/index.ts';
 import { isAwaited } from '../backup-tracker/index.ts';
 import { goneTable } from '../reconciling.ts';
-import { type BackupObservation, isBegun, type PresentBackup } from './observe.ts';
+import { type BackupObservation, hasFinalizer, isBegun, type PresentBackup } from './observe.ts';
 import type { Said, Served } from './status.ts';
 
 export interface BackupStepArgs {
@@ -17,7 +17,8 @@ export interface BackupStepArgs {
   /** Of whichever backup. */
   unmarkGuest: object;
   startBackup: { readonly since: string | undefined };
-  abortBackup: object;
+  /** `discards`: nobody could read it, so that nobody may go on from its checkpoint either. */
+  abortBackup: { readonly discards: boolean };
   /** Fails where nobody could read a pull: before it begins. */
   checkAuthorities: object;
   createExport: object;
@@ -55,7 +56,7 @@ const wasReadable = (facts: Facts) =>
 const isTold = ({ backup, vmExport }: Facts) => backup.status?.exportUID === vmExport?.metadata.uid;
 const isOver = ({ backup }: Facts) => isBackupOver(backup);
 const isDeleted = ({ backup }: Facts) => backup.metadata.deletionTimestamp !== undefined;
-const isKept = ({ backup }: Facts) => backup.metadata.finalizers?.includes(finalizers.vmBackup) === true;
+const isKept = ({ backup }: Facts) => hasFinalizer(backup);
 const hasGuest = ({ vmi }: Facts) => vmi !== undefined && !isFinal(vmi);
 const isPlugged = (facts: Facts) => hasGuest(facts) && ['asked', 'there'].includes(facts.attachment);
 const isLetGo = (facts: Facts) => !hasGuest(facts) || facts.attachment === 'none';
@@ -141,9 +142,9 @@ const presentTable = ruleTable<Facts, BackupPlan>(
       },
     },
     {
-      name: 'over-deleted',
-      why: 'The backup is over and being deleted: nothing keeps it any more.',
-      when: (facts) => isOver(facts) && isDeleted(facts) && isKept(facts),
+      name: 'over-kept',
+      why: 'The backup is over and its guest is let go, or it is being deleted: nothing keeps it any more.',
+      when: (facts) => isOver(facts) && isKept(facts) && (isDeleted(facts) || isLetGo(facts)),
       plan: () => ({ steps: [{ step: 'removeFinalizer' }] }),
     },
     {
@@ -187,7 +188,7 @@ const presentTable = ruleTable<Facts, BackupPlan>(
       why: 'The backup is being deleted: the launcher is asked to end it.',
       when: (facts) => facts.own !== undefined && isDeleted(facts),
       plan: (facts) => ({
-        steps: [{ step: 'abortBackup' }],
+        steps: [{ step: 'abortBackup', discards: !wasReadable(facts) }],
         says: said(facts, {
           progress: { reason: 'Aborting', message: 'the backup is being deleted: its launcher ends it' },
         }),
@@ -199,7 +200,7 @@ const presentTable = ruleTable<Facts, BackupPlan>(
       why: 'The time that the backup could be read for is over: the launcher is asked to end it.',
       when: (facts) => facts.own !== undefined && isLate(facts),
       plan: (facts) => ({
-        steps: [{ step: 'abortBackup' }],
+        steps: [{ step: 'abortBackup', discards: !wasReadable(facts) }],
         says: said(facts, {
           progress: {
             reason: 'Aborting',

@@ -169,9 +169,14 @@ async function startBackup(
   }
 }
 
-async function abortBackup(_step: object, context: ExecuteContext): Promise<Outcome> {
+async function abortBackup(
+  { discards }: Step<BackupStepArgs, 'abortBackup'>,
+  context: ExecuteContext,
+): Promise<Outcome> {
+  // A launcher that does not know the field keeps the checkpoint, as upstream's does.
+  const order = { ...orderOf('Abort', context.observation.backup), ...(discards && { discardCheckpoint: true }) };
   try {
-    await ask('backup', orderOf('Abort', context.observation.backup), context);
+    await ask('backup', order, context);
     return done;
   } catch (error) {
     if (!isKubeError(error) || error.httpStatus !== 400) throw error;

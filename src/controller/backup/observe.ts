@@ -1,5 +1,6 @@
 import {
   type BackupVolume,
+  finalizers,
   isBackupOver,
   isExportOf,
   isUtilityVolume,
@@ -122,8 +123,13 @@ function guestLeftBehind(
     return (marked !== undefined && isMarkedFor(marked, backup)) || isUtilityVolume(vmi, volumeName);
   };
   const known = vmis.get(ofTracker);
-  if (!metadata.finalizers?.length || (known && isTouched(known))) return undefined;
+  if (!hasFinalizer(backup) || (known && isTouched(known))) return undefined;
   return vmis.list().find((vmi) => vmi.metadata.namespace === metadata.namespace && isTouched(vmi));
+}
+
+/** Something in its guest is, or may be, still to be taken back. */
+export function hasFinalizer({ metadata }: VirtualMachineBackup): boolean {
+  return metadata.finalizers?.includes(finalizers.vmBackup) === true;
 }
 
 function expiryOf({ metadata, spec }: VirtualMachineBackup, now: Date): Date {
@@ -189,6 +195,6 @@ export function backupTrackers(backup: VirtualMachineBackup): Key[] {
 
 function sourceOf(backup: VirtualMachineBackup, kind: string): Key[] {
   const { metadata, spec } = backup;
-  const isAsleep = isBackupOver(backup) && !metadata.finalizers?.length;
+  const isAsleep = isBackupOver(backup) && !hasFinalizer(backup);
   return isAsleep || spec.source?.kind !== kind ? [] : [`${metadata.namespace}/${spec.source.name}`];
 }

@@ -42,13 +42,13 @@ export class BackupTunnel {
     this.#deps = deps;
   }
 
-  /** The same target again changes nothing; another one takes the place of the first. */
-  open(target: TunnelTarget): void {
+  /** The same target again changes nothing; another one takes the place of the first. `connected`: called each time it has been reached. */
+  open(target: TunnelTarget, connected: () => void): void {
     if (this.#open && isSame(this.#open.target, target)) return;
     this.close();
     const ending = new AbortController();
     this.#open = { target, ending };
-    void this.#keep(target, ending.signal);
+    void this.#keep(target, connected, ending.signal);
   }
 
   /** Whoever reads is cut off. */
@@ -58,11 +58,11 @@ export class BackupTunnel {
   }
 
   /** Never rejects. */
-  async #keep(target: TunnelTarget, signal: AbortSignal): Promise<void> {
+  async #keep(target: TunnelTarget, connected: () => void, signal: AbortSignal): Promise<void> {
     const { log, clock } = this.#deps;
     for (let failures = 0; !signal.aborted; ) {
       try {
-        await this.#serve(target, signal);
+        await this.#serve(target, connected, signal);
         failures = 0;
       } catch (error) {
         if (signal.aborted) return;
@@ -77,7 +77,7 @@ export class BackupTunnel {
   }
 
   /** Resolves when a connection that was made has ended. */
-  async #serve(target: TunnelTarget, signal: AbortSignal): Promise<void> {
+  async #serve(target: TunnelTarget, connected: () => void, signal: AbortSignal): Promise<void> {
     const { log, clock } = this.#deps;
     const { address } = target;
     const session = dial(target);
@@ -89,6 +89,7 @@ export class BackupTunnel {
       cancelDial();
       keepAlive(session, clock);
       log.info({ address }, 'the backup can be read by its exporter');
+      connected();
       await serveTunnel(stream, servedDisks(this.#options.nbdSocket));
       log.info({ address }, 'the exporter of the backup has gone');
     } finally {

@@ -45,6 +45,7 @@ import {
   decodeOrder,
   type ExportTarget,
   isSameBackup,
+  type NamedBackup,
   nameWithTime,
 } from './orders.ts';
 
@@ -73,6 +74,8 @@ interface BackupMetadata {
   readonly QuiesceStatus: string;
   /** Its directory, once it is made: before, what has its name is somebody's own. The agent does not read it. */
   readonly Directory: string;
+  /** Of a pull to its exporter; the agent does not read it. */
+  readonly Tunnel: 'none' | 'ordered' | 'connected';
 }
 
 export interface VmBackupDeps {
@@ -101,7 +104,8 @@ export interface VmBackupDeps {
   };
   /** To the exporter of a pull. */
   readonly tunnel: {
-    open(target: ExportTarget): void;
+    /** `connected` is called whenever the exporter has been reached. */
+    open(target: ExportTarget, connected: () => void): void;
     close(): void;
   };
   readonly log: Logger;
@@ -124,11 +128,15 @@ const unclosed = 'QEMU has not closed the files: make another backup';
 const heldByDisks =
   'the guest could not write, which a backup in mode Pull may be the reason of: look after the claims, and make another backup';
 const stopped = 'the guest stopped before the backup was whole: make another one when it runs';
+const unread =
+  'nobody could read it, because its launcher never reached its exporter: see that exporter pods run and that launchers reach their Services, and make another backup';
 const unknownStart = 'libvirt does not say whether it begins: the status tells, or the same order again';
 const unknownFreeze = 'whether its file systems were frozen at the instant of the backup is not known';
 
 /** Why a job of libvirt's is told to end. */
-type Stop = { readonly why: 'ordered' } | { readonly why: 'guest-stands-still'; readonly reason: string };
+type Stop =
+  | { readonly why: 'ordered'; readonly isUnread: boolean }
+  | { readonly why: 'guest-stands-still'; readonly reason: string };
 
 /**
  * Backs up the disks of a running guest as they are at one instant (upstream: `BackupVirtualMachine` of
@@ -372,10 +380,18 @@ export class VmBackup {
     if (present.Mode !== 'Pull') {
       throw new LauncherError('INVALID_REQUEST', `backup ${order.name} is in mode ${present.Mode}, which nobody reads`);
     }
-    this.#deps.tunnel.open(order.to);
+    if (present.Tunnel !== 'connected') this.#update({ Tunnel: 'ordered' });
+    this.#deps.tunnel.open(order.to, () => this.#noteReader(order));
   }
 
-  async #abort(order: BackupOrder): Promise<void> {
+  /** Kept over a start of this process: what was read until then is of the checkpoint. */
+  #noteReader(order: NamedBackup): void {
+    const present = this.#deps.metadata.metadata.Backup;
+    const isMeant = present != null && this.isUnderWay && isSameBackup(order, present);
+    if (isMeant && present.Tunnel !== 'connected') this.#update({ Tunnel: 'connected' });
+  }
+
+  async #abort(order: Extract<BackupOrder, { command: 'Abort' }>): Promise<void> {
     const present = this.#deps.metadata.metadata.Backup;
     if (!present || !this.isUnderWay || !isSameBackup(order, present)) {
       throw new LauncherError('INVALID_REQUEST', `backup ${order.name} is not under way: there is nothing to abort`);
@@ -384,7 +400,7 @@ export class VmBackup {
     if (!(await this.#hasJob())) {
       throw new LauncherError('BUSY', `backup ${order.name} cannot be aborted at this moment: try again`);
     }
-    this.#stop ??= { why: 'ordered' };
+    this.#stop ??= { why: 'ordered', isUnread: order.isUnread };
     try {
       await this.#deps.hypervisor.abortJob(domain);
     } catch (error) {
@@ -454,10 +470,13 @@ export class VmBackup {
     return await this.#said(message, 'Push');
   }
 
-  /** Why a pull has failed: it is whole at any time until it is told to end. */
+  /** Why a pull has failed: it is whole at any time until it is told to end, if anybody could read it. */
   async #pullFlaw(isDone: boolean, message: string): Promise<string | undefined> {
     if (this.#stop?.why === 'guest-stands-still') return this.#stop.reason;
-    if (this.#stop) return undefined;
+    if (this.#stop) {
+      const isUnreached = this.#deps.metadata.metadata.Backup?.Tunnel === 'ordered';
+      return this.#stop.isUnread || isUnreached ? unread : undefined;
+    }
     if (isDone && (await this.#running().catch(() => undefined))) return undefined;
     return await this.#said(message, 'Pull');
   }
@@ -570,5 +589,6 @@ function begun({ name, mode, startTime, skipQuiesce }: Start): BackupMetadata {
     Volumes: '',
     QuiesceStatus: '',
     Directory: '',
+    Tunnel: 'none',
   };
 }

@@ -18,7 +18,11 @@ export type BackupOrder =
       /** The checkpoint since which changes are wanted; undefined: everything. */
       readonly since: string | undefined;
     })
-  | (NamedBackup & { readonly command: 'Abort' })
+  | (NamedBackup & {
+      readonly command: 'Abort';
+      /** Nobody could read it, as virt-controller knows: it has failed. No field of upstream's. */
+      readonly isUnread: boolean;
+    })
   | (NamedBackup & { readonly command: 'Export'; readonly to: ExportTarget });
 
 /** Where the exporter of a pull waits, who it has to be, and who comes; certificates and key are PEM. */
@@ -53,7 +57,7 @@ export function decodeOrder(json: Uint8Array): BackupOrder {
   const options = jsonObject(json, 'backup options');
   const command = textAt(options, 'cmd');
   const named = { name: nameAt(options, 'backupName'), startTime: timeAt(options, 'backupStartTime') };
-  if (command === 'Abort') return { ...named, command };
+  if (command === 'Abort') return { ...named, command, isUnread: options.discardCheckpoint === true };
   if (command === 'Export') return { ...named, command, to: targetIn(options) };
   if (command !== 'Start') throw invalid(`cmd ${JSON.stringify(command)} is none of Start, Abort, Export`);
   const mode = textAt(options, 'mode');

@@ -73,6 +73,8 @@ describe('a backup that a launcher brings to its exporter, of a real NBD server'
   let disk: ServedDisk;
   let server: ExportServerUnderTest;
   let tunnel: BackupTunnel;
+  /** How often a launcher has found its exporter. */
+  let reached: number;
   const own = () => launchers.issue({ commonName: `kubevirt.io:system:client:${uid}` });
 
   before(async () => {
@@ -80,6 +82,7 @@ describe('a backup that a launcher brings to its exporter, of a real NBD server'
   });
   after(() => launchers?.remove());
   beforeEach(async () => {
+    reached = 0;
     disk = new ServedDisk();
     await disk.start();
     server = await ExportServerUnderTest.make();
@@ -103,8 +106,9 @@ describe('a backup that a launcher brings to its exporter, of a real NBD server'
   }
   async function connected(more: Readonly<Record<string, string>> = {}): Promise<void> {
     await server.start(variables(more));
-    tunnel.open(target(await own()));
+    tunnel.open(target(await own()), () => void reached++);
     await eventually(async () => assert.equal((await server.get(`${mapUri}?page_size=1`)).status, 200));
+    assert.equal(reached, 1);
   }
   async function page(query = ''): Promise<Page> {
     const { status, body } = await server.get(`${mapUri}${query}`);
@@ -191,7 +195,7 @@ describe('a backup that a launcher brings to its exporter, of a real NBD server'
     const early = await server.get(dataUri);
     assert.equal(early.status, 503);
     assert.match(early.body.toString(), /launcher that serves the backup is not connected/);
-    tunnel.open(target(await own()));
+    tunnel.open(target(await own()), () => void reached++);
     await eventually(async () => assert.equal((await server.get(mapUri)).status, 200));
     assert.equal((await server.get(dataUri, { 'x-kubevirt-export-token': 'wrong' })).status, 401);
     assert.equal((await server.get(mapUri, { 'x-kubevirt-export-token': '' })).status, 401);
@@ -222,7 +226,7 @@ describe('a backup that a launcher brings to its exporter, of a real NBD server'
     } finally {
       await stranger.remove();
     }
-    tunnel.open(target(await own()));
+    tunnel.open(target(await own()), () => void reached++);
     await eventually(async () => assert.equal((await server.get(mapUri)).status, 200));
     assert.equal(await knock(await own()), 409);
     assert.equal((await server.get(mapUri)).status, 200, 'the first goes on');
@@ -263,7 +267,7 @@ describe('a backup that a launcher brings to its exporter, of a real NBD server'
     const { status } = await asked.catch(() => ({ status: 500 }));
     assert.ok(status >= 500, String(status));
     session.destroy();
-    tunnel.open(target(pair));
+    tunnel.open(target(pair), () => void reached++);
     await eventually(async () => assert.equal((await server.get(mapUri)).status, 200));
   });
 
@@ -300,15 +304,15 @@ describe('a backup that a launcher brings to its exporter, of a real NBD server'
     await connected();
     const { port } = server;
     const pair = await own();
-    tunnel.open(target(pair));
+    tunnel.open(target(pair), () => void reached++);
     await eventually(async () => assert.equal((await server.get(mapUri)).status, 200));
     const next = await ExportServerUnderTest.make();
     try {
-      tunnel.open({ ...target(pair, 1), ca: next.authority.pair.cert });
+      tunnel.open({ ...target(pair, 1), ca: next.authority.pair.cert }, () => void reached++);
       await eventually(async () => assert.equal((await server.get(mapUri)).status, 503));
       await next.start(variables({ LISTEN_ADDR: '127.0.0.1:0' }));
       assert.notEqual(next.port, port);
-      tunnel.open({ ...target(pair, next.port), ca: next.authority.pair.cert });
+      tunnel.open({ ...target(pair, next.port), ca: next.authority.pair.cert }, () => void reached++);
       await eventually(async () => assert.equal((await next.get(mapUri)).status, 200));
       tunnel.close();
       await eventually(async () => assert.equal((await next.get(mapUri)).status, 503));
@@ -319,8 +323,9 @@ describe('a backup that a launcher brings to its exporter, of a real NBD server'
 
   test('an exporter that is not the one of its name is not told anything', async () => {
     await server.start(variables());
-    tunnel.open({ ...target(await own()), serverName: 'other.default.svc' });
+    tunnel.open({ ...target(await own()), serverName: 'other.default.svc' }, () => void reached++);
     await stays(async () => assert.equal((await server.get(mapUri)).status, 503), 1_500);
+    assert.equal(reached, 0);
   });
 
   test('the same tunnel is asked by gRPC as upstream’s exporter asks', async () => {
@@ -333,7 +338,7 @@ describe('a backup that a launcher brings to its exporter, of a real NBD server'
     seat.listen(0, '127.0.0.1');
     await once(seat, 'listening');
     const { port } = seat.address() as { port: number };
-    tunnel.open(target(pair, port));
+    tunnel.open(target(pair, port), () => void reached++);
     const [stream] = (await once(seat, 'stream')) as [http2.ServerHttp2Stream];
     stream.respond({ ':status': 200 });
     const session = openTunnel(stream);

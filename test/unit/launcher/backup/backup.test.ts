@@ -39,7 +39,14 @@ async function guest(t: TestContext, definition = xml) {
     unfreeze: async () => void frozen.push('thaw'),
   };
   const tunnels: unknown[] = [];
-  const tunnel = { open: (to: unknown) => void tunnels.push(to), close: () => void tunnels.push('closed') };
+  let reached = () => {};
+  const tunnel = {
+    open: (to: unknown, connected: () => void) => {
+      tunnels.push(to);
+      reached = connected;
+    },
+    close: () => void tunnels.push('closed'),
+  };
   const deps = { hypervisor, metadata, freezer, tunnel, log, clock: new FakeClock() };
   const hotplugDir = path.join(dir, 'hotplug-disks');
   const nbdSocket = path.join(dir, 'nbd-sock');
@@ -74,6 +81,8 @@ async function guest(t: TestContext, definition = xml) {
   };
   return {
     tunnels,
+    /** The launcher's connection to the exporter is made. */
+    reach: () => reached(),
     begins,
     wrote,
     backup,
@@ -295,6 +304,32 @@ test('a pull is brought to the exporter that the agent names, and the connection
   hypervisor.emit(ended(false, 'Operation canceled'));
   await settled();
   assert.equal(tunnels.at(-1), 'closed');
+});
+
+test('a pull that no exporter was ever reached for has failed, and leaves no checkpoint behind', async (t) => {
+  for (const [isReached, abort, hasFailed] of [
+    [false, {}, true],
+    [true, {}, false],
+    // virt-controller never told anybody where it is read.
+    [true, { discardCheckpoint: true }, true],
+  ] as const) {
+    const { order, begins, hypervisor, ended, settled, told, reach } = await guest(t);
+    const authority = await TestAuthority.make();
+    t.after(() => authority.remove());
+    const { cert, key } = await authority.issue();
+    const named = { exportServerAddr: 'x.default.svc', exportServerName: 'x.default.svc.cluster.local' };
+    await order({ mode: 'Pull' });
+    begins();
+    const papers = { backupCert: cert, backupKey: key, caCert: authority.pair.cert };
+    await order({ cmd: 'Export', mode: 'Pull', ...named, ...papers });
+    if (isReached) reach();
+    hypervisor.onAbort = async () => hypervisor.emit(ended(false, 'Operation canceled'));
+    await order({ cmd: 'Abort', ...abort });
+    await settled();
+    assert.deepEqual([told().Completed, told().Failed], [true, hasFailed]);
+    assert.equal(hypervisor.calls.includes('deleteCheckpoint'), hasFailed);
+    assert.match(String(told().BackupMsg), hasFailed ? /^nobody could read it/ : /^$/);
+  }
 });
 
 test('nobody reads a push', async (t) => {
