@@ -14,6 +14,8 @@ export type ApiKind = 'cluster' | 'embedded';
 /** An API server that an agent is measured against. */
 export interface ApiUnderLoad {
   readonly kind: ApiKind;
+  /** Below it; undefined: none that can be asked. */
+  readonly etcdUrl: string | undefined;
   /** May write everything. */
   readonly admin: KubeClient;
   /** Of the agent. */
@@ -62,6 +64,7 @@ async function cluster(dir: string, isMust: boolean): Promise<ApiUnderLoad> {
   const audit = new AuditLog(auditFile);
   return {
     kind: 'cluster',
+    etcdUrl: server.etcdUrl,
     admin,
     handlerKubeconfig: server.handlerKubeconfig,
     requests: () => audit.read().get('kubevirt-handler') ?? {},
@@ -95,6 +98,7 @@ async function embedded(dir: string): Promise<ApiUnderLoad> {
   const admin = await clientOf(kubeconfigs['virt-controller']);
   return {
     kind: 'embedded',
+    etcdUrl: undefined,
     admin,
     handlerKubeconfig: kubeconfigs['virt-handler'],
     requests: () => undefined,

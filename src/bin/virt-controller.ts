@@ -4,6 +4,7 @@ import { arch, hostname } from 'node:os';
 import { createAdjustableLogger, errorMessage } from '../base/index.ts';
 import { type ControllerFlags, ControllerProgram, controllerUsage, parseControllerFlags } from '../controller/index.ts';
 import { loadKubeAccess, podNamespace } from '../kube/index.ts';
+import { collectWhenQuiet } from './collect-when-quiet.ts';
 
 const architectures: Readonly<Record<string, string>> = { x64: 'amd64', arm64: 'arm64', s390x: 's390x' };
 
@@ -32,6 +33,7 @@ async function run(flags: ControllerFlags): Promise<boolean> {
   }
   try {
     if (flags.unused.length > 0) log.warn({ flags: flags.unused }, 'flags were given that nothing here uses');
+    collectWhenQuiet();
     const program = await makeProgram(flags, logging);
     const end = await program.run(stopping.signal);
     if (end.kind === 'released') log.info({}, 'virt-controller ends');

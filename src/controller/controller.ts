@@ -11,7 +11,7 @@ import {
   type VirtualMachineInstanceReplicaSet,
   type VirtualMachinePool,
 } from '../api/index.ts';
-import { type Clock, type Component, Lifecycle, type Logger, systemClock } from '../base/index.ts';
+import { type Clock, type Component, Lifecycle, type Logger, shareParts, systemClock } from '../base/index.ts';
 import {
   activeKubeVirt,
   type ControllerConfig,
@@ -374,33 +374,37 @@ function vmsOf({ claims, vms }: Informers) {
 
 type Informers = ReturnType<typeof makeInformers>;
 
+/** Thousands of them are alike in most parts: guests of one template, and their pods. */
+const alike = { share: shareParts };
+
 function makeInformers(deps: Required<ControllerDeps>) {
   const { client, log, clock, random } = deps;
   const shared = { client, log, clock, random };
   return {
     kubevirts: new Informer<KubeVirt>({ type: resources.kubevirts }, shared),
     vms: new Informer<VirtualMachine>(
-      { type: resources.virtualMachines, indexes: { ...vmIndexes, ...volumeIndexes } },
+      { ...alike, type: resources.virtualMachines, indexes: { ...vmIndexes, ...volumeIndexes } },
       shared,
     ),
     vmis: new Informer<VirtualMachineInstance>(
-      { type: resources.virtualMachineInstances, indexes: vmiIndexes },
+      { ...alike, type: resources.virtualMachineInstances, indexes: vmiIndexes },
       shared,
     ),
-    migrations: new Informer<VirtualMachineInstanceMigration>({ type: resources.migrations }, shared),
+    migrations: new Informer<VirtualMachineInstanceMigration>({ ...alike, type: resources.migrations }, shared),
     claims: new Informer<PersistentVolumeClaim>(
-      { type: resources.persistentVolumeClaims, indexes: keptStateIndexes },
+      { ...alike, type: resources.persistentVolumeClaims, indexes: keptStateIndexes },
       shared,
     ),
     pods: new Informer<Pod>(
       {
+        ...alike,
         type: resources.pods,
         labelSelector: labelQuery({ key: 'kubevirt.io', operator: 'Exists' }),
         indexes: podIndexes,
       },
       shared,
     ),
-    nodes: new Informer<SchedulableNode>({ type: resources.nodes }, shared),
+    nodes: new Informer<SchedulableNode>({ ...alike, type: resources.nodes }, shared),
   };
 }
 

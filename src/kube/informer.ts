@@ -1,4 +1,4 @@
-import type { Key, KubeObject, ResourceType } from '../api/index.ts';
+import { type Key, type KubeObject, keyOf, type ResourceType } from '../api/index.ts';
 import {
   type BackoffOptions,
   backoffDelayMs,
@@ -32,6 +32,8 @@ export interface InformerOptions<T extends KubeObject> {
   readonly indexes?: IndexFunctions<T>;
   /** Drops from an object what this program does not read, in place. */
   readonly trim?: (object: T) => void;
+  /** Makes an object, in place, share what it has in common with one that is kept already; both stay as they are from then on. */
+  readonly share?: (object: T, like: T) => T;
 }
 
 export interface InformerDeps {
@@ -76,6 +78,8 @@ export class Informer<T extends KubeObject> implements Component {
   readonly #random: () => number;
   readonly #store: ObjectStore<T>;
   readonly #stopping = new AbortController();
+  /** The newest object: those of one list are alike in most cases. */
+  #newest: T | undefined;
   #loop: Promise<void> | undefined;
   #resourceVersion: string | undefined;
   #synced = false;
@@ -274,7 +278,12 @@ export class Informer<T extends KubeObject> implements Component {
   #trimmed(object: T): T {
     delete object.metadata.managedFields;
     this.#options.trim?.(object);
-    return object;
+    const { share } = this.#options;
+    if (!share) return object;
+    const [old, newest] = [this.#store.get(keyOf(object)), this.#newest];
+    const kept = old ? share(object, old) : object;
+    this.#newest = newest && kept !== old ? share(kept, newest) : kept;
+    return this.#newest;
   }
 
   #failed(error: unknown): void {

@@ -50,6 +50,7 @@ describe('churn through one agent', { skip: needsRoot }, () => {
     await agent.start();
     const load: ApiUnderLoad = {
       kind: 'embedded',
+      etcdUrl: undefined,
       admin,
       handlerKubeconfig: link.kubeconfig,
       requests: () => undefined,
