@@ -29,7 +29,7 @@ const suites = {
   system: { dir: 'test/system', concurrency: 2, apart: true, timeoutMs: 600_000 },
   security: { dir: 'test/security', concurrency: 2, apart: true, timeoutMs: 600_000 },
   browser: { dir: 'test/browser', concurrency: 2, apart: true, timeoutMs: 600_000 },
-  guests: { dir: 'test/guests', concurrency: 1, timeoutMs: 600_000 },
+  guests: { dir: 'test/guests', concurrency: 1, timeoutMs: 1_800_000 },
   losses: { dir: 'test/losses', concurrency: 1, timeoutMs: 1_200_000 },
   cluster: { dir: 'test/cluster', concurrency: 2, timeoutMs: 600_000 },
   kubelet: { dir: 'test/kubelet', concurrency: 1, timeoutMs: 900_000 },

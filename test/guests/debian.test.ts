@@ -87,7 +87,7 @@ describe('a Debian as clouds have it, on the standalone node', { skip: needsRoot
     findCondition(vmi?.status?.conditions ?? [], type);
 
   test('it boots by EFI, an exec probe makes it ready, cloud-init has done what it was told, and its root file system has the size of its claim', async () => {
-    await node.vmiUntil('debian', (vmi) => condition(vmi, 'Ready')?.status === 'True', 300_000);
+    await node.vmiUntil('debian', (vmi) => condition(vmi, 'Ready')?.status === 'True', 900_000);
     const { stdout, stderr } = await inGuest(
       'cloud-init status --wait >/dev/null; hostname; cat /etc/written; echo; test -d /sys/firmware/efi && echo efi; df -m --output=size / | tail -1',
     );
