@@ -1,4 +1,4 @@
-import type { KubeObject } from '../api/index.ts';
+import { type Key, type KubeObject, keyOf } from '../api/index.ts';
 import { errorMessage } from '../base/index.ts';
 import { type EventRecorder, isKubeError } from '../kube/index.ts';
 import {
@@ -86,6 +86,12 @@ export function goneOrUnclearTable<Seen extends Observed & { readonly kind: stri
 
 function goneRule<Plan>(object: string, plan: Nothing<Plan>['plan']): LastRule<unknown, Plan> {
   return { name: 'gone', why: `There is no ${object} of this name.`, plan: () => plan({ steps: [] }) };
+}
+
+/** What came while nobody worked is among the newest: it waits for somebody. */
+export function newestFirst(objects: readonly KubeObject[]): Key[] {
+  const madeAt = ({ metadata }: KubeObject) => Date.parse(metadata.creationTimestamp ?? '') || 0;
+  return objects.toSorted((left, right) => madeAt(right) - madeAt(left)).map(keyOf);
 }
 
 /** Made when it is asked for, and then kept. */

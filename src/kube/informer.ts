@@ -280,8 +280,9 @@ export class Informer<T extends KubeObject> implements Component {
     this.#options.trim?.(object);
     const { share } = this.#options;
     if (!share) return object;
-    const [old, newest] = [this.#store.get(keyOf(object)), this.#newest];
+    const old = this.#store.get(keyOf(object));
     const kept = old ? share(object, old) : object;
+    const newest = this.#newest;
     this.#newest = newest && kept !== old ? share(kept, newest) : kept;
     return this.#newest;
   }

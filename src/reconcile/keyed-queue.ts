@@ -75,6 +75,9 @@ export class KeyedQueue {
   readonly #clock: Clock;
   readonly #states = new Map<string, KeyState>();
   readonly #ready = new Set<string>();
+  /** Taken when none of the others is ready. */
+  readonly #background = new Set<string>();
+  #isBackground = false;
   readonly #stopping = new AbortController();
   #running = 0;
   #slotsTaken = 0;
@@ -92,7 +95,7 @@ export class KeyedQueue {
 
   /** Keys that wait for a free worker slot, without those on a timer. */
   get depth(): number {
-    return this.#ready.size;
+    return this.#ready.size + this.#background.size;
   }
 
   status(key: string): KeyStatus {
@@ -100,7 +103,7 @@ export class KeyedQueue {
     if (!state) return { state: 'idle', failures: 0 };
     const { running, failures } = state;
     if (running) return { state: 'running', forMs: this.#clock.monotonicMs() - state.startedMs, failures };
-    if (this.#ready.has(key)) return { state: 'queued', failures };
+    if (this.#ready.has(key) || this.#background.has(key)) return { state: 'queued', failures };
     if (!state.cancelTimer) return { state: 'idle', failures };
     return { state: 'waiting', dueInMs: Math.max(0, state.dueMs - this.#clock.monotonicMs()), failures };
   }
@@ -109,7 +112,7 @@ export class KeyedQueue {
     const states = [...this.#states.values()];
     return {
       running: this.#running,
-      queued: this.#ready.size,
+      queued: this.depth,
       waiting: states.filter(({ cancelTimer }) => cancelTimer).length,
       failing: states.filter(({ failures }) => failures > 0).length,
     };
@@ -170,6 +173,16 @@ export class KeyedQueue {
     });
   }
 
+  /** What is added within `work` waits behind all that is added otherwise: a look at everything there is must not keep news waiting. */
+  inBackground(work: () => void): void {
+    this.#isBackground = true;
+    try {
+      work();
+    } finally {
+      this.#isBackground = false;
+    }
+  }
+
   /** For a run that observes everything anew: what was added until now makes it run no second time. */
   absorb(key: string): void {
     const state = this.#states.get(key);
@@ -180,6 +193,7 @@ export class KeyedQueue {
   async stop(): Promise<void> {
     this.#stopping.abort(new Error('queue stopped'));
     this.#ready.clear();
+    this.#background.clear();
     for (const state of this.#states.values()) this.#cancelTimer(state);
     await this.whenIdle();
     this.#states.clear();
@@ -201,9 +215,9 @@ export class KeyedQueue {
   }
 
   #makeReady(key: string, state: KeyState): void {
-    if (this.#ready.has(key)) return;
-    state.readyMs = this.#clock.monotonicMs();
-    this.#ready.add(key);
+    if (this.#ready.has(key) || (this.#isBackground && this.#background.has(key))) return;
+    if (!this.#background.delete(key)) state.readyMs = this.#clock.monotonicMs();
+    (this.#isBackground ? this.#background : this.#ready).add(key);
   }
 
   #cancelTimer(state: KeyState): void {
@@ -212,10 +226,12 @@ export class KeyedQueue {
   }
 
   #pump(): void {
-    for (const key of this.#ready) {
-      if (this.#slotsTaken >= this.#concurrency || this.#stopping.signal.aborted) return;
-      this.#ready.delete(key);
-      void this.#runKey(key);
+    for (const keys of [this.#ready, this.#background]) {
+      for (const key of keys) {
+        if (this.#slotsTaken >= this.#concurrency || this.#stopping.signal.aborted) return;
+        keys.delete(key);
+        void this.#runKey(key);
+      }
     }
   }
 

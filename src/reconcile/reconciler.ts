@@ -68,6 +68,11 @@ export class Reconciler<Observation extends Observed, Decision extends Decided, 
     this.#queue.add(key);
   }
 
+  /** What `work` wakes waits behind all that is woken otherwise, as long as nothing else wakes it: for looks at everything there is. */
+  inBackground(work: () => void): void {
+    this.#queue.inBackground(work);
+  }
+
   /** The key is reconciled after this time; an earlier time is kept. */
   wakeAfter(key: Key, ms: number): void {
     this.#queue.addAfter(key, ms);

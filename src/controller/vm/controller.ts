@@ -19,7 +19,7 @@ import {
 } from '../../reconcile/index.ts';
 import type { DataVolumes } from '../data-volumes/index.ts';
 import { Lookup } from '../instancetypes/index.ts';
-import { controllerBackoff, recordEventOn, stepDeadlineMs } from '../reconciling.ts';
+import { controllerBackoff, newestFirst, recordEventOn, stepDeadlineMs } from '../reconciling.ts';
 import type { DataVolumeDeps } from './data-volume-facts.ts';
 import { decideVm, type VmDecision } from './decide.ts';
 import { type ExecuteContext, executors, type NewVmis } from './execute.ts';
@@ -80,15 +80,17 @@ export class VmController implements Component {
     const { vms, vmis, dataVolumes, vmsOfDataVolume, volumeStatuses } = this.#deps;
     const wake = (key: string) => this.reconciler.wake(key);
     const wakeUsers = (dataVolume: Key) => vmsOfDataVolume(dataVolume).forEach(wake);
-    this.#subscriptions.push(
-      vms.onChange((key) => {
-        if (!this.#isTold(key)) wake(key);
-      }),
-      vmis.onChange((key) => this.#follow(key)),
-      dataVolumes.onChange(wakeUsers),
-      volumeStatuses.onChange((vm) => (vm === undefined ? this.wakeAll() : this.#tell(vm))),
-    );
     this.wakeAll();
+    this.reconciler.inBackground(() =>
+      this.#subscriptions.push(
+        vms.onChange((key) => {
+          if (!this.#isTold(key)) wake(key);
+        }),
+        vmis.onChange((key) => this.#follow(key)),
+        dataVolumes.onChange(wakeUsers),
+        volumeStatuses.onChange((vm) => (vm === undefined ? this.wakeAll() : this.#tell(vm))),
+      ),
+    );
   }
 
   /**
@@ -114,9 +116,11 @@ export class VmController implements Component {
     if (this.#deps.vms.get(key)) this.reconciler.wakeAfter(key, followMs);
   }
 
-  /** The configuration has changed. */
+  /** It begins, or the configuration has changed. */
   wakeAll(): void {
-    for (const key of this.#deps.vms.keys()) this.reconciler.wake(key);
+    this.reconciler.inBackground(() => {
+      for (const key of newestFirst(this.#deps.vms.list())) this.reconciler.wake(key);
+    });
   }
 
   async stop(): Promise<void> {

@@ -34,7 +34,7 @@ import {
   renderTriggerPod,
 } from '../pod/index.ts';
 import type { NamespaceQuotas } from '../quota/index.ts';
-import { controllerBackoff, recordEventOn, stepDeadlineMs } from '../reconciling.ts';
+import { controllerBackoff, newestFirst, recordEventOn, stepDeadlineMs } from '../reconciling.ts';
 import { decideVmi, type Renderers, type VmiDecision } from './decide.ts';
 import { executors, goesOnAfter, staleCode } from './execute.ts';
 import type { VmiFacts, VmiObservation } from './observation.ts';
@@ -103,20 +103,22 @@ export class VmiController implements Component {
       for (const vm of keptStateIndexes[claimsByVm](claim)) if (vmis.get(vm)) this.reconciler.wake(vm);
     };
     const addOwner = (pod: Pod) => this.#wakeOwner(pod);
-    this.#subscriptions.push(
-      vmis.onChange((key) => this.reconciler.wake(key)),
-      pods.addHandlers({
-        added: addOwner,
-        updated: (old, pod) => {
-          if (podFacts.controllerUid(old) !== podFacts.controllerUid(pod)) addOwner(old);
-          addOwner(pod);
-        },
-        deleted: addOwner,
-      }),
-      dataVolumes.onChange(wakeUsersOf),
-      claims.addHandlers({ added: wakeUsers, updated: (_, claim) => wakeUsers(claim), deleted: wakeUsers }),
-    );
     this.wakeAll();
+    this.reconciler.inBackground(() =>
+      this.#subscriptions.push(
+        vmis.onChange((key) => this.reconciler.wake(key)),
+        pods.addHandlers({
+          added: addOwner,
+          updated: (old, pod) => {
+            if (podFacts.controllerUid(old) !== podFacts.controllerUid(pod)) addOwner(old);
+            addOwner(pod);
+          },
+          deleted: addOwner,
+        }),
+        dataVolumes.onChange(wakeUsersOf),
+        claims.addHandlers({ added: wakeUsers, updated: (_, claim) => wakeUsers(claim), deleted: wakeUsers }),
+      ),
+    );
   }
 
   async stop(): Promise<void> {
@@ -124,9 +126,11 @@ export class VmiController implements Component {
     await this.reconciler.stop();
   }
 
-  /** The configuration has changed. */
+  /** It begins, or the configuration has changed. */
   wakeAll(): void {
-    for (const key of this.#deps.vmis.keys()) this.reconciler.wake(key);
+    this.reconciler.inBackground(() => {
+      for (const key of newestFirst(this.#deps.vmis.list())) this.reconciler.wake(key);
+    });
   }
 
   /** An attachment pod belongs to a launcher pod, which belongs to a VMI. */

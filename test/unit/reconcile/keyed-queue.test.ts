@@ -45,6 +45,55 @@ test('a key never runs twice at a time, and what is added meanwhile makes it run
   await queue.stop();
 });
 
+test('what is added in the background waits behind all else, also behind what is added later, and is taken out of it by a wake', async () => {
+  const first = gate();
+  const runs: string[] = [];
+  const queue = new KeyedQueue(
+    { ...fast, concurrency: 1 },
+    {
+      async run(key): Promise<KeyResult> {
+        runs.push(key);
+        await first.opened;
+        return { kind: 'done' };
+      },
+    },
+  );
+  queue.add('first');
+  queue.inBackground(() => {
+    for (const key of ['one', 'two', 'three', 'two']) queue.add(key);
+  });
+  assert.deepEqual([queue.depth, queue.status('three').state], [3, 'queued']);
+  queue.add('news');
+  queue.add('three');
+  queue.inBackground(() => queue.add('news'));
+  assert.deepEqual([queue.depth, queue.counts.queued], [4, 4]);
+  first.open();
+  await eventually(() => assert.equal(runs.length, 5));
+  assert.deepEqual(runs, ['first', 'news', 'three', 'one', 'two']);
+  await queue.stop();
+});
+
+test('work in the background that throws leaves what comes after it in the foreground', async () => {
+  const first = gate();
+  const runs: string[] = [];
+  const run = async (key: string): Promise<KeyResult> => {
+    runs.push(key);
+    await first.opened;
+    return { kind: 'done' };
+  };
+  const queue = new KeyedQueue({ ...fast, concurrency: 1 }, { run });
+  queue.add('first');
+  const broken = () => {
+    queue.add('later');
+    throw new Error('broken');
+  };
+  assert.throws(() => queue.inBackground(broken), /broken/);
+  queue.add('news');
+  first.open();
+  await eventually(() => assert.deepEqual(runs, ['first', 'news', 'later']));
+  await queue.stop();
+});
+
 test('different keys run side by side up to the limit', async () => {
   const all = gate();
   let running = 0;
