@@ -70,6 +70,7 @@ describe('backups of a running guest', () => {
       CheckpointName: 'full-2026-01-02_03-04-05',
       Volumes: '[{"volumeName":"data","diskTarget":"vda"}]',
       QuiesceStatus: 'Failed',
+      Tunnel: 'none',
     });
     assert.match(String(BackupMsg), /^the guest's file systems were not frozen: .*agent/i);
     checkpoint = told.CheckpointName as string;
