@@ -82,6 +82,8 @@ test('a domain goes through its whole life, and the events come in order', async
   await client.undefine(domain);
   assert.equal(await client.lookupDomainByName('life'), undefined);
   await eventually(() => assert.equal(seen.at(-1), 'lifecycle 1 0'));
+  // QEMU tells of its shutdown before it closes its monitor; a busy libvirt may see the closed monitor first, and says nothing of the other.
+  const shutdown = seen.filter((event) => event === 'lifecycle 6 2').slice(0, 1);
   assert.deepEqual(seen, [
     'lifecycle 0 0',
     'agentLifecycle 2 1',
@@ -90,7 +92,7 @@ test('a domain goes through its whole life, and the events come in order', async
     'lifecycle 4 0',
     'lifecycle 3 0',
     'lifecycle 4 0',
-    'lifecycle 6 2',
+    ...shutdown,
     'lifecycle 5 1',
     'lifecycle 1 0',
   ]);
