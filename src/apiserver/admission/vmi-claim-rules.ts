@@ -71,12 +71,11 @@ function checkDevices(list: List, spec: JsonObject, field: string, { gates }: Cl
   const { kind, one, gate } = lists[list];
   const path = `${field}.domain.devices.${list}`;
   const refuse = (words: string) => refusedField(path, `vmi.spec.domain.devices.${list} ${words}`);
-  const items = objectsAt(spec, 'domain', 'devices', list).map((item, index) => {
-    const [deviceName, claimName, requestName] = ['deviceName', 'claimName', 'requestName'].map(
-      (name) => stringAt(item, name) ?? '',
-    );
-    return { index, deviceName, claimName: claimName ?? '', requestName: requestName ?? '' };
-  });
+  const items = objectsAt(spec, 'domain', 'devices', list).map((item, index) => ({
+    index,
+    deviceName: stringAt(item, 'deviceName'),
+    ...requestIn(item),
+  }));
   const isClaimed = (item: (typeof items)[number]) => item.claimName !== '' || item.requestName !== '';
   const claimed = items.filter((item) => !item.deviceName && isClaimed(item));
   const others = items.filter((item) => !claimed.includes(item));
@@ -106,12 +105,8 @@ function checkNetworks(spec: JsonObject, field: string, { gates }: ClusterDefaul
   const refuse = (words: string) => ({ errors: [refusedField(`${field}.networks`, words)], requests: [] });
   const claimed = networks.flatMap((network, index) => {
     if (!isRecord(network.resourceClaim)) return [];
-    const [claimName, requestName] = ['claimName', 'requestName'].map(
-      (name) => stringAt(network, 'resourceClaim', name) ?? '',
-    );
     const path = `${field}.networks[${index}]`;
-    const names = { claimName: claimName ?? '', requestName: requestName ?? '' };
-    return [{ kind: 'Networks' as const, path, index, name: network.name, ...names }];
+    return [{ kind: 'Networks' as const, path, index, name: network.name, ...requestIn(network.resourceClaim) }];
   });
   if (claimed.length === 0) return { errors: [], requests: [] };
   if (!gates.NetworkDevicesWithDRA) {
@@ -131,6 +126,11 @@ function checkNetworks(spec: JsonObject, field: string, { gates }: ClusterDefaul
     ];
   });
   return { errors, requests: claimed };
+}
+
+/** Empty: it is not named. */
+function requestIn(item: unknown): { readonly claimName: string; readonly requestName: string } {
+  return { claimName: stringAt(item, 'claimName') ?? '', requestName: stringAt(item, 'requestName') ?? '' };
 }
 
 function missingNames({ claimName, requestName }: Request, path: string, what: string): FieldError[] {
