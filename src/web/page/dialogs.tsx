@@ -23,7 +23,7 @@ export function Dialogs({ state }: { readonly state: PageState }) {
   const question = state.question.value;
   return (
     <>
-      {question && <QuestionDialog question={question} />}
+      {question && <QuestionDialog key={question.answer} question={question} />}
       {state.isHelpOpen.value && (
         <HelpDialog
           onClose={() => {

@@ -184,14 +184,19 @@ export class PageState {
     this.failures.value = this.failures.value.filter((each) => each !== failure);
   }
 
-  /** No also when the question is put away. */
+  /** No also when the question is put away, and when another one takes its place. */
   ask(question: Omit<Question, 'answer'>): Promise<Answer> {
+    this.question.value?.answer(false, '');
     return new Promise((resolve) => {
-      const answer = (isYes: boolean, choice: string) => {
-        this.question.value = undefined;
-        resolve(isYes ? { isYes, choice } : { isYes });
+      const asked: Question = {
+        ...question,
+        answer: (isYes, choice) => {
+          // A dialog tells that it is closed some time after it is, when the next question may be there.
+          if (this.question.value === asked) this.question.value = undefined;
+          resolve(isYes ? { isYes, choice } : { isYes });
+        },
       };
-      this.question.value = { ...question, answer };
+      this.question.value = asked;
     });
   }
 
