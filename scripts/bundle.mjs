@@ -9,16 +9,17 @@ import { build } from 'esbuild';
 const common = { bundle: true, platform: 'node', format: 'esm', target: 'node20.19', logLevel: 'warning' };
 
 /**
- * Of client-node a kubeconfig needs a few files. Its package does not say that what nobody needs may be left out, and that is half a megabyte of
- * types and clients of all of Kubernetes, without effects of their own.
+ * Of client-node a kubeconfig needs a few files, and each program speaks some of the wire's protocols. Neither says that what nobody needs may be
+ * left out: of client-node that is half a megabyte of types and clients of all of Kubernetes, without effects of their own.
  * @type {import('esbuild').Plugin}
  */
-const partsOfClientNode = {
-  name: 'parts of client-node',
+const neededParts = {
+  name: 'needed parts',
   setup(build) {
     const folder = path.join('node_modules', '@kubernetes', 'client-node');
+    const wire = path.join('src', 'wire', 'index.ts');
     build.onResolve({ filter: /^(\.|@kubernetes\/client-node$)/ }, async ({ path: name, pluginData, ...from }) => {
-      const isPart = !name.startsWith('.') || from.importer.includes(folder);
+      const isPart = !name.startsWith('.') || from.importer.includes(folder) || from.importer.endsWith(wire);
       if (!isPart || pluginData === 'resolved') return undefined;
       return { ...(await build.resolve(name, { ...from, pluginData: 'resolved' })), sideEffects: false };
     });
@@ -57,7 +58,7 @@ const shipped = {
   external: ['koffi', 'classic-level'],
   // What `ws` looks for to take masks off frames faster.
   alias: { bufferutil: './src/console/frame-masks.ts' },
-  plugins: [partsOfClientNode, withoutUnused],
+  plugins: [neededParts, withoutUnused],
   // CommonJS dependencies inside an ES module bundle still call require().
   banner: {
     js: "import { createRequire as __createRequire } from 'node:module';\nconst require = __createRequire(import.meta.url);",
