@@ -238,7 +238,13 @@ export class HostWork<Facts = unknown> implements HostWorkPort<Facts>, Component
 
   async #remove(uid: string, text: string | undefined): Promise<void> {
     this.#released.add(uid);
-    await this.#files.remove(uid, text);
+    try {
+      await this.#files.remove(uid, text);
+    } catch (error) {
+      // Another agent's, of which nothing is released: no leftover.
+      if (errorCode(error) === 'CHECKPOINT_CHANGED') this.#released.delete(uid);
+      throw error;
+    }
     this.#released.delete(uid);
   }
 

@@ -300,6 +300,7 @@ test('what an agent that overlaps makes while this one cleans up keeps its check
   const end = await release(work);
   assert.equal(end.kind, 'failed');
   assert.match(end.parts.at(-1)?.because ?? '', /^CHECKPOINT_CHANGED: /);
+  await work.removeLeftovers();
   assert.deepEqual([[...machine.mounts], [...files.files.keys()]], [['mount 2'], [uid]]);
   assert.equal((await release(work)).kind, 'done');
   assert.deepEqual([[...machine.mounts], [...files.files.keys()]], [[], []]);
