@@ -19,7 +19,10 @@ const mediatedAttribute = 'mdevUUID';
 export function claimRequests(vmi: VirtualMachineInstance): ClaimRequest[] {
   const { devices } = vmi.spec.domain;
   const named = (['hostDevices', 'gpus'] as const).flatMap((list) =>
-    (devices?.[list] ?? []).map((device) => ({ ...device, field: `spec.domain.devices.${list}[${device.name}]` })),
+    // Empty names are none, as for the pod: the device comes of a device plug-in.
+    (devices?.[list] ?? [])
+      .filter(({ claimName, requestName }) => claimName || requestName)
+      .map((device) => ({ ...device, field: `spec.domain.devices.${list}[${device.name}]` })),
   );
   const interfaces = new Set(sriovInterfaces(vmi).map(({ name }) => name));
   const networks = (vmi.spec.networks ?? []).flatMap(({ name, resourceClaim }) =>

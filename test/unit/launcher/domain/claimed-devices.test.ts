@@ -94,6 +94,10 @@ test('of networks those that are devices of the machine are looked for', () => {
   assert.deepEqual(dirs({ interfaces }, { networks }), ['resourceclaims/mine/a']);
 });
 
+test('a device whose claim has no name is one of a device plug-in', () => {
+  assert.deepEqual(dirs({ gpus: [{ name: 'g', deviceName: 'vendor.com/a', claimName: '' }] }), []);
+});
+
 const wrong: readonly (readonly [what: string, message: RegExp, device: object, spec?: object])[] = [
   ['no request', /gpus\[g\]\.requestName: is missing/, { claimName: 'made' }],
   ['no claim', /gpus\[g\]\.claimName: is missing/, { claimName: '', requestName: 'r' }],
