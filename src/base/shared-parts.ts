@@ -23,7 +23,7 @@ function sharePartsOf(value: Record<string, unknown>, like: Record<string, unkno
     const other = name !== '__proto__' && Object.hasOwn(like, name) ? like[name] : undefined;
     const shared = other === undefined ? own : shareParts(own, other, depth + 1);
     if (shared !== own || (shared === other && typeof own === 'string')) value[name] = shared;
-    isSame &&= shared === other;
+    isSame &&= other !== undefined && shared === other;
   }
   return isSame;
 }
