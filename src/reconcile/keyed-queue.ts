@@ -175,11 +175,12 @@ export class KeyedQueue {
 
   /** What is added within `work` waits behind all that is added otherwise: a look at everything there is must not keep news waiting. */
   inBackground(work: () => void): void {
+    const was = this.#isBackground;
     this.#isBackground = true;
     try {
       work();
     } finally {
-      this.#isBackground = false;
+      this.#isBackground = was;
     }
   }
 
