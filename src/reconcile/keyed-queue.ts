@@ -63,6 +63,9 @@ interface KeyState {
   startedMs: number;
 }
 
+/** So many keys are taken before those that wait in the background get a turn: they must come to it, however much else there is. */
+const turnsInFront = 16;
+
 /**
  * One serial actor per key: a key waits at most once, never runs twice at a time, and what is added while it runs makes it
  * run once more. A delayed add keeps the earliest time. State of a key goes when it is idle and has no failures.
@@ -75,9 +78,11 @@ export class KeyedQueue {
   readonly #clock: Clock;
   readonly #states = new Map<string, KeyState>();
   readonly #ready = new Set<string>();
-  /** Taken when none of the others is ready. */
+  /** Taken when none of the others is ready, or has let it wait for long. */
   readonly #background = new Set<string>();
   #isBackground = false;
+  #cancelTurn: (() => void) | undefined;
+  #takenInFront = 0;
   readonly #stopping = new AbortController();
   #running = 0;
   #slotsTaken = 0;
@@ -113,7 +118,7 @@ export class KeyedQueue {
     return {
       running: this.#running,
       queued: this.depth,
-      waiting: states.filter(({ cancelTimer }) => cancelTimer).length,
+      waiting: states.filter(({ cancelTimer, queued }) => cancelTimer && !queued).length,
       failing: states.filter(({ failures }) => failures > 0).length,
     };
   }
@@ -147,11 +152,12 @@ export class KeyedQueue {
   add(key: string): void {
     if (this.#stopping.signal.aborted) return;
     const state = this.#state(key);
-    this.#cancelTimer(state);
+    // A delay may end before its turn in the background comes.
+    if (!this.#isBackground) this.#cancelTimer(state);
     if (!state.queued) this.#deps.observer?.added();
     state.queued = true;
     if (!state.running) this.#makeReady(key, state);
-    this.#pump();
+    if (!this.#isBackground) this.#pump();
   }
 
   /** Makes the key run after `ms`; an earlier waiting time is kept. */
@@ -162,7 +168,7 @@ export class KeyedQueue {
     }
     if (this.#stopping.signal.aborted) return;
     const state = this.#state(key);
-    if (state.queued) return;
+    if (state.queued && !this.#background.has(key)) return;
     const dueMs = this.#clock.monotonicMs() + ms;
     if (state.cancelTimer && state.dueMs <= dueMs) return;
     this.#cancelTimer(state);
@@ -173,7 +179,10 @@ export class KeyedQueue {
     });
   }
 
-  /** What is added within `work` waits behind all that is added otherwise: a look at everything there is must not keep news waiting. */
+  /**
+   * What is added within `work`, which is synchronous, waits behind all that is added otherwise, and lets the event loop hear of such between its
+   * runs: a look at everything there is must not keep news waiting.
+   */
   inBackground(work: () => void): void {
     const was = this.#isBackground;
     this.#isBackground = true;
@@ -181,6 +190,7 @@ export class KeyedQueue {
       work();
     } finally {
       this.#isBackground = was;
+      if (!was) this.#pump();
     }
   }
 
@@ -195,6 +205,7 @@ export class KeyedQueue {
     this.#stopping.abort(new Error('queue stopped'));
     this.#ready.clear();
     this.#background.clear();
+    this.#cancelTurn?.();
     for (const state of this.#states.values()) this.#cancelTimer(state);
     await this.whenIdle();
     this.#states.clear();
@@ -227,13 +238,28 @@ export class KeyedQueue {
   }
 
   #pump(): void {
-    for (const keys of [this.#ready, this.#background]) {
-      for (const key of keys) {
-        if (this.#slotsTaken >= this.#concurrency || this.#stopping.signal.aborted) return;
-        keys.delete(key);
-        void this.#runKey(key);
-      }
+    while (this.#ready.size > 0 && this.#hasSlot) {
+      const isItsTurn = this.#background.size > 0 && this.#takenInFront >= turnsInFront;
+      this.#takenInFront = isItsTurn ? 0 : this.#takenInFront + 1;
+      this.#takeFirst(isItsTurn ? this.#background : this.#ready);
     }
+    if (this.#background.size === 0 || !this.#hasSlot) return;
+    // Runs that wait for nothing would follow one another without the event loop between them.
+    this.#cancelTurn ??= this.#clock.schedule(0, () => {
+      this.#cancelTurn = undefined;
+      while (this.#background.size > 0 && this.#hasSlot) this.#takeFirst(this.#background);
+    });
+  }
+
+  get #hasSlot(): boolean {
+    return this.#slotsTaken < this.#concurrency && !this.#stopping.signal.aborted;
+  }
+
+  #takeFirst(keys: Set<string>): void {
+    const [key] = keys;
+    if (key === undefined) return;
+    keys.delete(key);
+    void this.#runKey(key);
   }
 
   /** The slot is given back once: by the result, or when it has been held for too long. */
@@ -258,6 +284,7 @@ export class KeyedQueue {
 
   async #runKey(key: string): Promise<void> {
     const state = this.#state(key);
+    this.#cancelTimer(state);
     state.queued = false;
     state.running = true;
     state.startedMs = this.#clock.monotonicMs();

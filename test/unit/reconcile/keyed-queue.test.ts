@@ -73,6 +73,68 @@ test('what is added in the background waits behind all else, also behind what is
   await queue.stop();
 });
 
+test('a key in the background is taken out of it by a delay that ends sooner, one asked for before or after', async () => {
+  const first = gate();
+  const runs: string[] = [];
+  const run = async (key: string): Promise<KeyResult> => {
+    runs.push(key);
+    if (key === 'first') await first.opened;
+    return { kind: 'done' };
+  };
+  const clock = new FakeClock();
+  const queue = new KeyedQueue({ ...fast, concurrency: 1 }, { run, clock });
+  queue.add('first');
+  queue.addAfter('before', 10);
+  queue.inBackground(() => {
+    for (const key of ['one', 'before', 'after']) queue.add(key);
+  });
+  queue.addAfter('after', 20);
+  assert.deepEqual(queue.counts, { running: 1, queued: 3, waiting: 0, failing: 0 });
+  clock.advance(20);
+  first.open();
+  await clock.pass(100);
+  assert.deepEqual(runs, ['first', 'before', 'after', 'one']);
+  assert.equal(clock.timers, 0, 'a delay is left of a key that has run');
+  await queue.stop();
+});
+
+test('however much else there is, what waits in the background comes to its turn', async () => {
+  let left = 200;
+  const runs: string[] = [];
+  const run = async (key: string): Promise<KeyResult> => {
+    runs.push(key);
+    if (key.startsWith('busy') && left-- > 0) queue.add(key);
+    return { kind: 'done' };
+  };
+  const queue = new KeyedQueue({ ...fast, concurrency: 1 }, { run });
+  queue.inBackground(() => {
+    for (const key of ['one', 'two']) queue.add(key);
+  });
+  for (const key of ['busy/1', 'busy/2']) queue.add(key);
+  await eventually(() => assert.equal(runs.length, 204));
+  const [one, two] = ['one', 'two'].map((key) => runs.indexOf(key));
+  assert.ok(one !== undefined && two !== undefined && one < two && two < 50, `at ${one} and ${two}`);
+  await queue.stop();
+});
+
+test('runs in the background that wait for nothing let the event loop go on between them, and what it brings is taken first', async () => {
+  const runs: string[] = [];
+  const run = async (key: string): Promise<KeyResult> => {
+    runs.push(key);
+    return { kind: 'done' };
+  };
+  const queue = new KeyedQueue({ ...fast, concurrency: 2 }, { run });
+  const keys = Array.from({ length: 100 }, (_, number) => `seen/${number}`);
+  queue.inBackground(() => {
+    for (const key of keys) queue.add(key);
+    assert.deepEqual(runs, [], 'one runs while others are still added');
+  });
+  setTimeout(() => queue.add('news'), 5);
+  await eventually(() => assert.equal(runs.length, 101));
+  assert.ok(runs.indexOf('news') < 100, 'the news came after all that was there');
+  await queue.stop();
+});
+
 test('work in the background that throws leaves what comes after it in the foreground', async () => {
   const first = gate();
   const runs: string[] = [];
