@@ -1,6 +1,6 @@
 import { isRecord, listOf, memberAt } from '../base/index.ts';
 import type { Domain } from './domain.ts';
-import type { VirtualMachineInstance, VolumeStatus } from './vmi.ts';
+import type { VirtualMachineInstance, VmiInterfaceStatus, VolumeStatus } from './vmi.ts';
 
 /** A volume that comes to a running launcher through an attachment pod, as the VMI's status has it. */
 export interface HotPlugVolume {
@@ -75,4 +75,19 @@ export function diskTargetsOf(domain: Domain): Map<string, string> {
     if (alias?.Name && (source?.File || source?.Dev)) targets.set(alias.Name, target?.Device ?? '');
   }
   return targets;
+}
+
+/** With it begin the names of passed-through network devices in a domain. */
+export const sriovAliasPrefix = 'sriov-';
+
+/** Interfaces whose device of the machine the domain has. */
+export function sriovInterfacesOf(domain: Domain): Set<string> {
+  const aliases = (domain.Spec?.Devices?.HostDevices ?? []).map(({ Alias: alias }) => alias?.Name ?? '');
+  const ours = aliases.filter((name) => name.startsWith(sriovAliasPrefix));
+  return new Set(ours.map((name) => name.slice(sriovAliasPrefix.length)));
+}
+
+/** Multus has given the pod what the interface is made of: virt-controller's word in the status. */
+export function isReportedByMultus({ infoSource }: VmiInterfaceStatus): boolean {
+  return infoSource?.split(', ').includes('multus-status') ?? false;
 }

@@ -44,6 +44,8 @@ const knownForMs = 15_000;
 const startAgainMs = 9_000;
 /** An agent that saw a guest leave may have had a sync on its way for this long. */
 const underWayMs = 1_000;
+/** A call to plug a device may come this late after it was decided on: other steps come first. */
+const plugStepsMs = 60_000;
 /** A destructive call may be on its way this long after the domain became unknown. */
 const unknownForMs = 12_000;
 
@@ -62,6 +64,8 @@ export class Judge {
   readonly #synced = new Map<string, { readonly content: string; readonly atMs: number; readonly pauses: number }>();
   /** `agent uid` → when it first heard that the guest runs at the target, with a part of its memory. */
   readonly #sawPostCopy = new Map<string, number>();
+  /** `pod by agent` → calls that have brought no device yet. */
+  readonly #plugged = new Map<string, { readonly plugs: number; readonly count: number; readonly firstMs: number }>();
   readonly #movedBy = new Set<string>();
   /** `agent uid` → version that its last PUT was answered with. */
   readonly #written = new Map<string, number>();
@@ -90,6 +94,7 @@ export class Judge {
       );
     }
     if (rpc === 'syncVirtualMachine') return this.#checkSync(agent, launcher, syncPayload);
+    if (rpc === 'hotplugHostDevices') this.#checkPlug(agent, launcher);
     if (!destructive.has(rpc)) return () => undefined;
     this.#checkDestructive(agent, launcher, rpc);
     const id = `${agent.life.name} ${uid}`;
@@ -224,6 +229,23 @@ export class Judge {
     return (isDone) => {
       if (isDone) this.#synced.set(id, { content, atMs: nowMs, pauses });
     };
+  }
+
+  /** Ever more seldom until the device is there. An agent that has lost sight of the VMI begins anew. */
+  #checkPlug({ life }: SimAgent, { options, plugs }: SimLauncher): void {
+    const id = `${options.podUid} by ${life.name}`;
+    const { nowMs } = this.#world.scheduler;
+    const before = this.#plugged.get(id);
+    const known = before?.plugs === plugs ? before : { plugs, count: 0, firstMs: nowMs };
+    const pausesMs = Array.from({ length: known.count }, (_, at) => Math.min(600_000, 3_000 * 1.8 ** at));
+    const earliestMs = pausesMs.reduce((sum, ms) => sum + ms, known.firstMs - plugStepsMs);
+    const isExcused = this.#world.plan.faults.some(({ kind }) => kind === 'lists-are-old');
+    if (!isExcused && nowMs < earliestMs)
+      this.violate(
+        'a-device-is-asked-for-ever-more-seldom',
+        `${id}: call ${known.count + 1} ${Math.round(nowMs - known.firstMs)} ms after the first`,
+      );
+    this.#plugged.set(id, { ...known, count: known.count + 1 });
   }
 
   #checkPrepared({ node }: SimAgent, { options: { uid, pid } }: SimLauncher, { status }: Vmi): void {

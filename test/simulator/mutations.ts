@@ -131,6 +131,20 @@ export const mutations: readonly (Mutation & { readonly first?: number })[] = [
     first: firstMigrationSeed,
   },
   {
+    name: 'the network device that a guest lost on its way does not come back',
+    file: 'src/agent/vmi/decide/sriov-rules.ts',
+    find: 'when: (facts) => lacksInterfaces(facts) && plugPauseLeftMs(facts) <= 0,',
+    replace: 'when: () => false,',
+    first: firstMigrationSeed,
+  },
+  {
+    name: 'a network device that does not come is asked for without a pause',
+    file: 'src/agent/vmi/decide/sriov-rules.ts',
+    find: 'lacksInterfaces(facts) && plugPauseLeftMs(facts) <= 0',
+    replace: 'lacksInterfaces(facts)',
+    first: firstMigrationSeed,
+  },
+  {
     name: 'nobody waits for the end of a grace period',
     file: 'src/agent/vmi/decide/shutdown-rules.ts',
     find: `    plan: (facts) => ({

@@ -23,7 +23,7 @@ export function unreadRecords(world: SimWorld, agent: SimAgent): string[] {
   );
 }
 
-function unsettledVmi(world: SimWorld, { key, uid, launcher }: WorldVmi): string[] {
+function unsettledVmi(world: SimWorld, { key, uid, launcher, home }: WorldVmi): string[] {
   const stored = world.api.get(key);
   const isStored = stored?.metadata.uid === uid;
   const phase = isStored ? (stored.status?.phase ?? '') : 'removed';
@@ -33,6 +33,9 @@ function unsettledVmi(world: SimWorld, { key, uid, launcher }: WorldVmi): string
   if (isStored && !isFinal(stored) && !isBeingDeleted(stored)) {
     const runs = launcher.alive && launcher.domain?.status === 'Running';
     const isPaused = launcher.alive && launcher.domain?.status === 'Paused';
+    const isReported = stored.status?.interfaces?.some(({ infoSource }) => infoSource?.includes('domain'));
+    if (home.options.hasSriov && home.domain && !(home.domain.sriov && isReported))
+      problems.push(`${uid} lacks its network device`);
     if (phase !== 'Running' || !(runs || isPaused)) {
       problems.push(
         `${uid} is ${phase}, its guest ${launcher.domain?.status ?? 'absent'}, its launcher ${launcher.alive}`,

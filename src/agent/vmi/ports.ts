@@ -133,6 +133,8 @@ export interface LauncherCalls {
   signalTargetPodCleanup(vmi: VirtualMachineInstance, signal: AbortSignal): Promise<void>;
   syncVirtualMachineCpus(vmi: VirtualMachineInstance, options: SyncOptions, signal: AbortSignal): Promise<void>;
   syncVirtualMachineMemory(vmi: VirtualMachineInstance, options: SyncOptions, signal: AbortSignal): Promise<void>;
+  /** Gives the guest the SR-IOV devices of its pod that it lacks. The launcher does so after its answer. */
+  hotplugHostDevices(vmi: VirtualMachineInstance, signal: AbortSignal): Promise<void>;
   /** `path`: of a file in the launcher. A repeated order for the same file changes nothing. */
   dumpMemory(vmi: VirtualMachineInstance, path: string, signal: AbortSignal): Promise<void>;
   /** What the guest's agent can do. Slow or hanging guests are usual: never on the way of a pass. */

@@ -1,4 +1,4 @@
-import type { Network, VirtualMachineInstance } from '../../api/index.ts';
+import { isReportedByMultus, type Network, type VirtualMachineInstance } from '../../api/index.ts';
 import type { ConverterOptions } from './context.ts';
 import { isWithoutTap } from './interfaces-binding.ts';
 import { digestTapName, userAliasPrefix } from './names.ts';
@@ -63,9 +63,7 @@ const interfacesOf = (vmi: VirtualMachineInstance) => vmi.spec.domain.devices?.i
 
 /** The pod has their device: Multus says so, and the agent has set it up. What a sidecar wrote has any name in the domain, or none. */
 function namesToPlug(vmi: VirtualMachineInstance, options: ConverterOptions): string[] {
-  const arrived = (vmi.status?.interfaces ?? []).filter(({ infoSource }) =>
-    infoSource?.split(', ').includes('multus-status'),
-  );
+  const arrived = (vmi.status?.interfaces ?? []).filter(isReportedByMultus);
   return interfacesOf(vmi)
     .filter((iface) => iface.state !== 'absent' && !iface.sriov && !isWithoutTap(iface, options))
     .map(({ name }) => name)

@@ -1,13 +1,10 @@
-import type { Interface, Network, VirtualMachineInstance } from '../../api/index.ts';
+import { type Interface, type Network, sriovAliasPrefix, type VirtualMachineInstance } from '../../api/index.ts';
 import { ConvertError, invalid } from './errors.ts';
 import { type ClaimedDevices, claimedIn } from './given-devices.ts';
 import { userAlias } from './names.ts';
 import { networkInfoFile } from './network-info.ts';
 import { isPciAddress, passedThrough, pciAddress } from './pci.ts';
 import type { XmlContent } from './xml.ts';
-
-/** With it begin the names of passed-through network devices in the domain: the agent looks for it. */
-const sriovAliasPrefix = 'sriov-';
 
 interface SriovContext {
   /** PCI address by network. */

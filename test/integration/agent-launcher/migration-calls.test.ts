@@ -115,6 +115,7 @@ const sends: readonly (readonly [rpc: CommandRpc, name: string, send: Send])[] =
     'SyncVirtualMachineMemory',
     (calls) => calls.syncVirtualMachineMemory(vmi, options, signal),
   ],
+  ['hotplugHostDevices', 'HotplugHostDevices', (calls) => calls.hotplugHostDevices(vmi, signal)],
 ];
 
 describe('failures of migration calls', () => {

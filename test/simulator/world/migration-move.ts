@@ -65,6 +65,7 @@ export class Move {
       if (domain.migration.EndTimestamp) throw new Refusal(`migration job ${uid} already executed`);
       return;
     }
+    domain.sriov = false;
     this.#note(source, { ...noMigration, UID: uid, StartTimestamp: this.#now(), Mode: 'PreCopy', Resumable: true });
     this.#phase = 'copies';
     this.#later(world.chance.between(5, 300), () => this.#connect());
@@ -97,6 +98,7 @@ export class Move {
       graceSeconds: source.options.graceSeconds,
       shutdownAt: null,
       migration: { ...noMigration, UID: uid, StartTimestamp: this.#now(), Mode: 'PreCopy' },
+      sriov: false,
     };
     target.publish('ADDED');
     world.note(`${uid} is on its way`);

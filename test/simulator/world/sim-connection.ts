@@ -179,6 +179,9 @@ export class SimConnection implements OpenConnection {
       case 'deleteVirtualMachine':
         launcher.delete();
         break;
+      case 'hotplugHostDevices':
+        launcher.plugSriov();
+        break;
       case 'getGuestInfo':
         return { response: { success: true, message: '' }, guestInfoResponse: '{}' };
       case 'finalizeVirtualMachineMigration':
@@ -208,6 +211,7 @@ const needsLibvirt: ReadonlySet<CommandRpc> = new Set([
   'killVirtualMachine',
   'deleteVirtualMachine',
   'syncMigrationTarget',
+  'hotplugHostDevices',
   'migrateVirtualMachine',
 ] as const);
 

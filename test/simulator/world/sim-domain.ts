@@ -4,6 +4,9 @@ import { domainOf } from '../../fixtures/agent/builders.ts';
 /** How a guest came to its end, as the world knows it. */
 export type GuestEnd = 'shutdown' | 'crashed' | 'killed' | 'migrated' | 'launcher-died';
 
+/** Of guests that migrate. */
+export const sriovInterface = 'fast';
+
 /** libvirt's domain inside one launcher. */
 export interface SimDomain {
   status: DomainStatus;
@@ -13,6 +16,8 @@ export interface SimDomain {
   /** Wall clock of the first shutdown signal. */
   shutdownAt: string | null;
   migration: MigrationMetadata | null;
+  /** It has the device of its SR-IOV interface. */
+  sriov: boolean;
 }
 
 export interface DomainIdentity {
@@ -33,6 +38,10 @@ export function domainJson(domain: SimDomain | undefined, identity: DomainIdenti
   const shown = shaped(domain.status, domain.reason, uid);
   shown.ObjectMeta = { ...shown.ObjectMeta, namespace, name };
   shown.Spec.Name = `${namespace}_${name}`;
+  if (domain.sriov) {
+    const alias = { Name: `sriov-${sriovInterface}`, UserDefined: true };
+    shown.Spec.Devices = { ...shown.Spec.Devices, HostDevices: [{ Alias: alias }] };
+  }
   const { KubeVirt: metadata } = shown.Spec.Metadata;
   metadata.GracePeriod = {
     DeletionGracePeriodSeconds: domain.graceSeconds,

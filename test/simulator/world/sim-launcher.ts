@@ -17,6 +17,8 @@ export interface LauncherOptions {
   readonly graceSeconds: number;
   readonly habit: ShutdownHabit;
   readonly socketDelayMs: number;
+  /** Its pod has the device of an SR-IOV interface. */
+  readonly hasSriov: boolean;
 }
 
 export interface LauncherWorld {
@@ -50,6 +52,8 @@ export class SimLauncher {
   /** The guest ran, or was asked to. */
   everStarted = false;
   marked = false;
+  /** How often its guest got back its network device. */
+  plugs = 0;
   /** How often somebody paused its guest. */
   pauses = 0;
   socketExists = false;
@@ -66,6 +70,7 @@ export class SimLauncher {
   preparedFor: string | undefined;
   /** Its definition was deleted under a running guest. */
   #isTransient = false;
+  #isPlugging = false;
   readonly #world: LauncherWorld;
 
   constructor(options: LauncherOptions, world: LauncherWorld) {
@@ -135,6 +140,7 @@ export class SimLauncher {
       graceSeconds: this.options.graceSeconds,
       shutdownAt: null,
       migration: null,
+      sriov: this.options.hasSriov,
     };
     this.publish('ADDED');
     await this.#pause(chance.between(1, 400), 'starts the guest');
@@ -154,6 +160,21 @@ export class SimLauncher {
     if (isStarting || isAlive(domain)) this.become('Running', 'Unknown');
   }
 
+  /** HotplugHostDevices: its answer comes before the device. Throws Refusal. */
+  plugSriov(): void {
+    const { chance } = this.#world;
+    if (this.#isPlugging) throw new Refusal('hot-plug host-devices is in progress');
+    this.#isPlugging = true;
+    this.#after(chance.between(10, 5_000), 'plugs the network device', () => {
+      this.#isPlugging = false;
+      const { domain } = this;
+      if (!isAlive(domain) || domain.sriov || chance.happens(0.3)) return;
+      domain.sriov = this.options.hasSriov;
+      this.plugs++;
+      this.publish('MODIFIED');
+    });
+  }
+
   /** A guest that runs already when the world begins. */
   boot(): void {
     this.everStarted = true;
@@ -164,6 +185,7 @@ export class SimLauncher {
       graceSeconds: this.options.graceSeconds,
       shutdownAt: null,
       migration: null,
+      sriov: this.options.hasSriov,
     };
   }
 

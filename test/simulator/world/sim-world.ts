@@ -9,6 +9,7 @@ import type { Plan, VmiPlan } from '../plan.ts';
 import type { Migration } from './migration.ts';
 import { SimAgent } from './sim-agent.ts';
 import { SimApi } from './sim-api.ts';
+import { sriovInterface } from './sim-domain.ts';
 import { SimNode } from './sim-host.ts';
 import type { ApiTrouble } from './sim-kube-client.ts';
 import { SimLauncher } from './sim-launcher.ts';
@@ -241,6 +242,7 @@ export class SimWorld {
         graceSeconds,
         habit,
         socketDelayMs,
+        hasSriov: this.#hasSriov(plan),
       },
       {
         scheduler: this.scheduler,
@@ -255,7 +257,12 @@ export class SimWorld {
     return launcher;
   }
 
+  #hasSriov({ name }: VmiPlan): boolean {
+    return this.plan.migrations.some((migration) => migration.name === name);
+  }
+
   #vmiObject(plan: VmiPlan, uid: string, podUid: string, isRunning: boolean): Vmi {
+    const interfaces = this.#hasSriov(plan) ? [{ name: sriovInterface }] : [];
     return {
       apiVersion: 'kubevirt.io/v1',
       kind: 'VirtualMachineInstance',
@@ -269,7 +276,12 @@ export class SimWorld {
       },
       spec: {
         terminationGracePeriodSeconds: plan.graceSeconds,
-        domain: { devices: { disks: [{ name: 'root', disk: { bus: 'virtio' } }], interfaces: [] } },
+        domain: {
+          devices: {
+            disks: [{ name: 'root', disk: { bus: 'virtio' } }],
+            interfaces: interfaces.map((each) => ({ ...each, sriov: {} })),
+          },
+        },
         volumes: [{ name: 'root', containerDisk: { image: 'demo' } }],
       },
       status: {
@@ -278,6 +290,7 @@ export class SimWorld {
         activePods: { [podUid]: this.nodes[0].name },
         runtimeUser: 0,
         foreign: { counter: 0 },
+        interfaces: interfaces.map((each) => ({ ...each, infoSource: 'multus-status' })),
       },
     };
   }

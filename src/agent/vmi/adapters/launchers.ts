@@ -51,6 +51,9 @@ function callsOf(connection: OpenConnection): LauncherCalls {
     deleteVirtualMachine: async (vmi, signal) => {
       await mapped(connection.call('deleteVirtualMachine', vmiRequest(vmi), signal));
     },
+    hotplugHostDevices: async (vmi, signal) => {
+      await mapped(connection.call('hotplugHostDevices', vmiRequest(vmi, {}), signal));
+    },
     dumpMemory: async (vmi, dumpPath, signal) => {
       const request = { vmi: vmiRequest(vmi).vmi, dumpPath };
       await mapped(connection.call('virtualMachineMemoryDump', request, signal));
@@ -61,7 +64,12 @@ function callsOf(connection: OpenConnection): LauncherCalls {
 
 type MigrationCalls = Omit<
   LauncherCalls,
-  'syncVirtualMachine' | 'shutdownVirtualMachine' | 'killVirtualMachine' | 'deleteVirtualMachine' | 'dumpMemory'
+  | 'syncVirtualMachine'
+  | 'shutdownVirtualMachine'
+  | 'killVirtualMachine'
+  | 'deleteVirtualMachine'
+  | 'dumpMemory'
+  | 'hotplugHostDevices'
 >;
 
 function migrationCallsOf(connection: OpenConnection): MigrationCalls {

@@ -2,7 +2,7 @@ import { hasDedicatedCpus } from '../../../api/index.ts';
 import type { Facts } from './facts.ts';
 import type { Plan, Rule } from './rule.ts';
 import { isPausedForNow, needsSync } from './sync-state.ts';
-import { oneMore, pauseLeftMs } from './tries.ts';
+import { type OpenWork, oneMore, pauseLeftMs } from './tries.ts';
 
 /** Between tries to place threads that cannot be placed: the guest runs on, so there is no haste. */
 const placementBackoff = { baseMs: 1_000, maxMs: 120_000 };
@@ -39,23 +39,14 @@ export const placementRule: Rule = {
 };
 
 /**
- * A rule that goes on while threads of the guest cannot be placed, as upstream resumes such a guest and plugs its volumes
- * (pkg/virt-handler/vm.go, `vmUpdateHelperDefault`): that they are not is reported with whatever else is decided.
+ * As upstream resumes such a guest and plugs its volumes (pkg/virt-handler/vm.go, `vmUpdateHelperDefault`).
  */
-export function withoutPlacement(rule: Rule): Rule {
-  return {
-    ...rule,
-    plan: (facts) => (isUnplaced(facts) ? withUnplaced(facts, rule.plan(facts)) : rule.plan(facts)),
-  };
-}
+export const placementWork: OpenWork = {
+  isOpen: isUnplaced,
+  pauseLeftMs: placementPauseLeftMs,
+  problem: unplacedProblem,
+};
 
-function withUnplaced(facts: Facts, { healthy: _healthy, problem, ...plan }: Plan): Plan {
-  const requeueAfterMs = Math.min(plan.requeueAfterMs ?? Number.POSITIVE_INFINITY, placementPauseLeftMs(facts));
-  const texts = [problem, unplacedProblem(facts)].filter((text) => text !== undefined);
-  return { ...plan, requeueAfterMs, problem: texts.join('; ') };
-}
-
-/** The same at each try: it is reported once. */
 function unplacedProblem({ observation }: Facts): string {
   const { hostFacts, memory } = observation;
   const why = hostFacts.limits?.unplaced ?? memory.placement.unplaced ?? 'the last try did not come to its end';

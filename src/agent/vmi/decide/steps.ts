@@ -20,6 +20,8 @@ export interface StepArgs {
   /** Host hooks of a running VMI whose domain has let go what it does not need any more. */
   settleHost: { readonly uid: string };
   syncVirtualMachine: { readonly uid: string; readonly fingerprint: string; readonly firstStart: boolean };
+  /** The launcher only takes the order: its domain shows when the devices are there. */
+  hotplugHostDevices: { readonly uid: string };
   /** The launcher only takes the order; how it goes is told in its domain's metadata. */
   dumpMemory: { readonly uid: string; readonly volume: string; readonly file: string };
   shutdownDomain: { readonly uid: string; readonly graceSeconds: number; readonly firstSignal: boolean };

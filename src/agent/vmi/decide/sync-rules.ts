@@ -3,10 +3,11 @@ import { describeProblems, startTriesOf, syncedOf, withStartTries } from '../obs
 import type { Facts } from './facts.ts';
 import { isPlugging } from './hot-plug.ts';
 import { hotPlugRules, startVolumesRule } from './hot-plug-rules.ts';
-import { placementRule, withoutPlacement } from './placement-rules.ts';
+import { placementRule, placementWork } from './placement-rules.ts';
 import { type Plan, type Rule, rest, wait } from './rule.ts';
+import { arePlugged, missingInterfaces, sriovRule, sriovWork } from './sriov-rules.ts';
 import { isPausedForNow, isSeenSinceSync, isWaitingForStart, needsSync, sinceSyncMs } from './sync-state.ts';
-import { oneMore, pauseLeftMs } from './tries.ts';
+import { besides, oneMore, pauseLeftMs } from './tries.ts';
 
 /** A start that left no trace of a domain is tried again after this. */
 const startAgainMs = 10_000;
@@ -114,6 +115,7 @@ const afterPlacement: readonly Rule[] = [
       const remember = {
         ...(ending.finalPhase && { ending: { finalPhase: undefined } }),
         ...(isOver && { pause: { pausedSinceMs: undefined } }),
+        ...(arePlugged(facts) && { hostDevices: { plugTries: undefined, plugRefusal: undefined } }),
       };
       return { steps: [], healthy: true, ...(Object.keys(remember).length > 0 && { remember }) };
     },
@@ -186,8 +188,12 @@ export const syncRules: readonly Rule[] = [
     why: 'The VMI has changed since the launcher was last given it, so it is given again.',
     when: (facts) =>
       facts.phase === 'Running' && facts.domainState.kind === 'alive' && facts.domainState.runs && needsSync(facts),
-    plan: (facts) => ({ ...resync(facts), ...(isPlugging(facts) && { requeueAfterMs: 0 }) }),
+    plan: (facts) => {
+      // What follows a sync, and no event of its own.
+      const goesOn = isPlugging(facts) || missingInterfaces(facts).length > 0;
+      return { ...resync(facts), ...(goesOn && { requeueAfterMs: 0 }) };
+    },
   },
   placementRule,
-  ...afterPlacement.map(withoutPlacement),
+  ...[sriovRule, ...afterPlacement.map((rule) => besides(sriovWork, rule))].map((rule) => besides(placementWork, rule)),
 ];

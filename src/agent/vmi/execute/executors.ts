@@ -8,7 +8,7 @@ import { ensureLauncherConnection, refreshDomain } from './launcher-steps.ts';
 import { cancelMigration, migrateVirtualMachine } from './migration-source-steps.ts';
 import { closeSourceProxies, closeTargetProxies, openSourceProxies, openTargetProxies } from './migration-steps.ts';
 import { finalizeMigration, prepareMigrationTarget, signalTargetPodCleanup } from './migration-target-steps.ts';
-import { dumpMemory, syncVirtualMachine } from './start-steps.ts';
+import { dumpMemory, hotplugHostDevices, syncVirtualMachine } from './start-steps.ts';
 import { stepErrorOf } from './step-error.ts';
 
 const executors: Executors<StepArgs, ExecuteContext, Remember> = {
@@ -18,6 +18,7 @@ const executors: Executors<StepArgs, ExecuteContext, Remember> = {
   adjustHost,
   settleHost,
   syncVirtualMachine,
+  hotplugHostDevices,
   dumpMemory,
   shutdownDomain,
   killDomain,

@@ -1,3 +1,4 @@
+import { errorCode, errorMessage } from '../../../base/index.ts';
 import type { Outcome, Step } from '../decide/index.ts';
 import { syncedOf } from '../observe/index.ts';
 import type { VmiEvent } from '../ports.ts';
@@ -31,4 +32,20 @@ export async function dumpMemory(step: Step<'dumpMemory'>, context: ExecuteConte
   const calls = await connect(step.uid, context);
   await calls.dumpMemory(vmi, `${pluggedDirectory}/${step.volume}/${step.file}`, context.signal);
   return { kind: 'done' };
+}
+
+/** A launcher that says no, or that it is at it already, holds up nothing else of the guest: it is told with the next decisions. */
+export async function hotplugHostDevices(
+  { uid }: Step<'hotplugHostDevices'>,
+  context: ExecuteContext,
+): Promise<Outcome> {
+  const vmi = currentVmi(uid, context);
+  const calls = await connect(uid, context);
+  try {
+    await calls.hotplugHostDevices(vmi, context.signal);
+    return { kind: 'done', remember: { hostDevices: { plugRefusal: undefined } } };
+  } catch (error) {
+    if (errorCode(error) !== 'REFUSED') throw error;
+    return { kind: 'done', remember: { hostDevices: { plugRefusal: errorMessage(error) } } };
+  }
 }

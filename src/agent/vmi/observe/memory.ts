@@ -11,6 +11,7 @@ export interface KeyMemory {
   readonly doubts: DoubtMemory;
   readonly pause: PauseMemory;
   readonly placement: PlacementMemory;
+  readonly hostDevices: HostDeviceMemory;
   readonly reports: ReportMemory;
   readonly writes: WriteMemory;
   /** Read once inside the launcher. */
@@ -28,7 +29,7 @@ export interface Moved {
   readonly migration?: string;
 }
 
-type Groups = Pick<KeyMemory, 'ending' | 'doubts' | 'pause' | 'placement' | 'reports' | 'writes'>;
+type Groups = Pick<KeyMemory, 'ending' | 'doubts' | 'pause' | 'placement' | 'hostDevices' | 'reports' | 'writes'>;
 
 /** What a rule or a step adds to the memory. */
 export type Remember = {
@@ -108,6 +109,14 @@ export interface PlacementMemory {
   readonly placementTries: Tries | undefined;
   /** In words; undefined: it was not tried to its end. */
   readonly unplaced: string | undefined;
+}
+
+/** Network devices of the machine that were taken from the guest for a migration, and are to come back. */
+export interface HostDeviceMemory {
+  /** How often the launcher was told to; undefined: none was missing. */
+  readonly plugTries: { readonly count: number; readonly firstMs: number; readonly lastMs: number } | undefined;
+  /** What it said, if it refused. */
+  readonly plugRefusal: string | undefined;
 }
 
 /** What was reported already. */
@@ -225,6 +234,7 @@ const nothing: Omit<KeyMemory, 'uid'> = {
   doubts: { askedAgainMs: undefined, missingSinceMs: undefined, blocked: undefined },
   pause: { ioRetry: undefined, pausedSinceMs: undefined },
   placement: { placementTries: undefined, unplaced: undefined },
+  hostDevices: { plugTries: undefined, plugRefusal: undefined },
   reports: { reportedProblem: '', reportedMigrationUid: undefined },
   writes: { writeFailedMs: undefined, refusal: undefined },
   launcherFacts: undefined,
@@ -238,7 +248,7 @@ export function newMemory(uid: string): KeyMemory {
 
 /** The memory with `more` added. */
 export function withMore(memory: KeyMemory, more: Remember): KeyMemory {
-  const { ending, doubts, pause, placement, reports, writes, ...states } = more;
+  const { ending, doubts, pause, placement, hostDevices, reports, writes, ...states } = more;
   return {
     ...memory,
     ...states,
@@ -246,6 +256,7 @@ export function withMore(memory: KeyMemory, more: Remember): KeyMemory {
     ...(doubts && { doubts: { ...memory.doubts, ...doubts } }),
     ...(pause && { pause: { ...memory.pause, ...pause } }),
     ...(placement && { placement: { ...memory.placement, ...placement } }),
+    ...(hostDevices && { hostDevices: { ...memory.hostDevices, ...hostDevices } }),
     ...(reports && { reports: { ...memory.reports, ...reports } }),
     ...(writes && { writes: { ...memory.writes, ...writes } }),
   };
@@ -253,22 +264,23 @@ export function withMore(memory: KeyMemory, more: Remember): KeyMemory {
 
 /** What belongs to one stay of the guest on this node, as it was before. */
 export function forgetStay(): Remember {
-  const { sync, ending, placement, launcherFacts } = nothing;
+  const { sync, ending, placement, hostDevices, launcherFacts } = nothing;
   const reports = { reportedProblem: '' };
   const [doubts, pause] = [{ askedAgainMs: undefined }, { ioRetry: undefined }];
-  return { sync, ending, placement, launcherFacts, doubts, pause, reports };
+  return { sync, ending, placement, hostDevices, launcherFacts, doubts, pause, reports };
 }
 
 /** All of it by flat names, as people know them from "explain"; what is not so is left out. */
 export function memoryFields({ uid: _uid, sync, migration, launcherFacts, moved, ...groups }: KeyMemory) {
   const { kind: _kind, ...synced } = sync;
-  const { ending, doubts, pause, placement, reports, writes } = groups;
+  const { ending, doubts, pause, placement, hostDevices, reports, writes } = groups;
   const fields = {
     ...synced,
     ...ending,
     ...doubts,
     ...pause,
     ...placement,
+    ...hostDevices,
     ...reports,
     ...writes,
     launcherFacts,

@@ -1,11 +1,13 @@
 import { isIP } from 'node:net';
-import type {
-  Domain,
-  DomainInterface,
-  DomainInterfaceStatus,
-  Interface,
-  VirtualMachineInstance,
-  VmiInterfaceStatus,
+import {
+  type Domain,
+  type DomainInterface,
+  type DomainInterfaceStatus,
+  type Interface,
+  isReportedByMultus,
+  sriovInterfacesOf,
+  type VirtualMachineInstance,
+  type VmiInterfaceStatus,
 } from '../../../api/index.ts';
 import { bounds, clip } from './bounds.ts';
 
@@ -62,12 +64,8 @@ function fromDomain(domain: Domain): VmiInterfaceStatus[] {
   });
 }
 
-const sriovPrefix = 'sriov-';
-
 function fromHostDevices(domain: Domain, wanted: readonly Interface[]): VmiInterfaceStatus[] {
-  return (domain.Spec?.Devices?.HostDevices ?? []).slice(0, bounds.interfaces).flatMap(({ Alias: alias }) => {
-    if (!alias?.Name.startsWith(sriovPrefix)) return [];
-    const name = alias.Name.slice(sriovPrefix.length);
+  return [...sriovInterfacesOf(domain)].slice(0, bounds.interfaces).map((name) => {
     const mac = wanted.find((entry) => entry.name === name)?.macAddress;
     return { name, ...(mac && { mac }), infoSource: 'domain' };
   });
@@ -187,7 +185,6 @@ function podNetworkFirst(
 }
 
 const multus = 'multus-status';
-const hasMultus = ({ infoSource }: VmiInterfaceStatus) => infoSource?.split(', ').includes(multus) ?? false;
 
 /** `multus-status` is the controller's word and must survive ours. */
 function withMultus(
@@ -195,7 +192,7 @@ function withMultus(
   before: readonly VmiInterfaceStatus[],
   wanted: readonly Interface[],
 ): VmiInterfaceStatus[] {
-  const marked = new Set(before.filter(hasMultus).map(({ name }) => name));
+  const marked = new Set(before.filter(isReportedByMultus).map(({ name }) => name));
   const kept = list.map((entry) =>
     entry.name && marked.has(entry.name)
       ? { ...entry, infoSource: entry.infoSource ? `${entry.infoSource}, ${multus}` : multus }

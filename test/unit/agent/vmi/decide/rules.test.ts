@@ -10,12 +10,14 @@ import { orphanRows } from './rule-rows/orphan.ts';
 import { placementRows } from './rule-rows/placement.ts';
 import { runningRows } from './rule-rows/running.ts';
 import { sourceRows } from './rule-rows/source.ts';
+import { sriovRows } from './rule-rows/sriov.ts';
 import { targetRows } from './rule-rows/target.ts';
 
 const table = [
   ...endingRows,
   ...runningRows,
   ...placementRows,
+  ...sriovRows,
   ...hotPlugRows,
   ...sourceRows,
   ...handOverRows,
