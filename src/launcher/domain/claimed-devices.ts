@@ -11,7 +11,9 @@ export const deviceMetadataDir = '/var/run/kubernetes.io/dra-device-attributes';
 /** Files of one request there, one per driver. */
 export const deviceMetadataSuffix = '-metadata.json';
 
-const apiVersion = 'metadata.resource.k8s.io/v1alpha1';
+/** Of one shape: Kubernetes 1.36 has the first of them, 1.37 both. */
+const apiVersions = ['v1alpha1', 'v1beta1'].map((version) => `metadata.resource.k8s.io/${version}`);
+const shownVersions = 8;
 const pciAttribute = 'resource.kubernetes.io/pciBusID';
 const mediatedAttribute = 'mdevUUID';
 
@@ -101,10 +103,13 @@ function metadataIn(text: string, bad: (problem: string) => ConvertError): Recor
     }
     const version = memberAt(value, 'apiVersion');
     if (!isRecord(value) || typeof version !== 'string' || version === '') throw bad('has no apiVersion');
-    if (version === apiVersion) return value;
-    versions.push(version.slice(0, 64));
+    if (apiVersions.includes(version)) return value;
+    versions.push(version);
   }
-  throw bad(versions.length === 0 ? 'is empty' : `is of versions ${versions.join(', ')}, and ${apiVersion} is known`);
+  if (versions.length === 0) throw bad('is empty');
+  const shown = versions.slice(0, shownVersions).map((version) => version.slice(0, 64));
+  const more = versions.length > shownVersions ? ` and ${versions.length - shownVersions} more` : '';
+  throw bad(`is of versions ${shown.join(', ')}${more}, and ${apiVersions.join(', ')} are known`);
 }
 
 /** Cuts a text after each object that ends on its outermost level. What is no object is a part as well. */

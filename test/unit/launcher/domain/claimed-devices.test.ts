@@ -6,6 +6,7 @@ import { vmiWith } from './cases.ts';
 
 const request = { field: 'spec.domain.devices.gpus[g]', claimName: 'c', requestName: 'r' };
 const v1alpha1 = 'metadata.resource.k8s.io/v1alpha1';
+const v1beta1 = 'metadata.resource.k8s.io/v1beta1';
 const uuid = '5f5f7b4a-1111-4a6b-9a0c-0c5a7a0e0001';
 const bus = { 'resource.kubernetes.io/pciBusID': { string: '0000:65:00.0' } };
 
@@ -25,6 +26,7 @@ const read: readonly (readonly [what: string, text: string, kind: string, addres
     'pci',
     '0000:65:00.0',
   ],
+  ['the version of Kubernetes 1.37', metadata([{ attributes: bus }], v1beta1), 'pci', '0000:65:00.0'],
   ['nothing of what comes after it', `${one(bus)} {"apiVersion"`, 'pci', '0000:65:00.0'],
   ['braces and quotes in texts', `{"apiVersion":"v9","a":"}\\"{"}${one(bus)}`, 'pci', '0000:65:00.0'],
 ];
@@ -43,7 +45,12 @@ const refused: readonly (readonly [what: string, text: string, message: RegExp, 
   [
     'unknown versions alone',
     metadata([], 'a/v9') + metadata([], 'a/v8'),
-    /is of versions a\/v9, a\/v8, and .*v1alpha1/,
+    /is of versions a\/v9, a\/v8, and .*v1alpha1, .*v1beta1 are known/,
+  ],
+  [
+    'a thousand unknown versions',
+    metadata([], 'a/v9').repeat(1000),
+    /is of versions (?:a\/v9, ){7}a\/v9 and 992 more, and/,
   ],
   ['another request', metadata([], v1alpha1, 'x'), /says nothing of the request r/],
   ['no device', metadata([]), /has no device for the request r/],
