@@ -69,10 +69,11 @@ export function claimedDevice(text: string, request: ClaimRequest): GivenDevice 
     return new ConvertError('BAD_DEVICE', `${field}: what tells of its device ${problem}: ${advice}`);
   };
   const metadata = metadataIn(text, bad);
-  const requests = listOf(metadata.requests).filter(isRecord);
-  const own = requests.find(({ name }) => name === requestName);
-  if (!own) throw bad(`says nothing of the request ${requestName}`);
-  const [device, ...more] = listOf(own.devices);
+  const own = listOf(metadata.requests).filter(
+    (each): each is Record<string, unknown> => isRecord(each) && isOf(requestName, each.name),
+  );
+  if (own.length === 0) throw bad(`says nothing of the request ${requestName}`);
+  const [device, ...more] = own.flatMap(({ devices }) => listOf(devices));
   if (!isRecord(device)) throw bad(`has no device for the request ${requestName}`);
   if (more.length > 0) {
     const advice = 'a guest gets one device by each: write a request with count 1 for each device';
@@ -89,6 +90,11 @@ export function claimedDevice(text: string, request: ClaimRequest): GivenDevice 
     throw bad(`has ${JSON.stringify(value.slice(0, 64))} as ${name}`);
   }
   throw bad(`has neither ${mediatedAttribute} nor ${pciAttribute}`);
+}
+
+/** Of a prioritized list it is told which alternative was chosen, as `request/alternative`; its directory has the name of the request alone. */
+function isOf(requestName: string, name: unknown): boolean {
+  return typeof name === 'string' && name.split('/')[0] === requestName;
 }
 
 /** The first object of a version that is known. */
