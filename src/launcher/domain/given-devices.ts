@@ -41,6 +41,25 @@ export function claimedIn(devices: ClaimedDevices | undefined, { field, ...reque
   throw new ConvertError('MISSING_DEVICE', `${field}: nothing is known of ${claimKey(request)} of spec.resourceClaims`);
 }
 
+/** A device of the machine is of one guest, and of one entry of it. Throws `ConvertError` BAD_DEVICE. */
+export function refuseShared(devices: readonly (GivenDevice & { readonly field: string })[]): void {
+  const owners = new Map<string, string>();
+  for (const { kind, addresses, field } of devices) {
+    for (const address of addresses) {
+      // In small letters: the same device is the same text.
+      const device = `${kind} ${address.toLowerCase()}`;
+      const owner = owners.get(device);
+      owners.set(device, field);
+      if (owner === undefined) continue;
+      const advice = 'name another request or network, or look at what gave it out twice';
+      throw new ConvertError(
+        'BAD_DEVICE',
+        `${field}: the device that it got, ${address}, is that of ${owner}: ${advice}`,
+      );
+    }
+  }
+}
+
 /** Of a mediated device. */
 export function isMediatedUuid(text: string): boolean {
   return /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i.test(text);

@@ -1,8 +1,15 @@
 import type { MachineDevice, VirtualMachineInstance } from '../../api/index.ts';
 import type { ConverterContext } from './context.ts';
 import { ConvertError, invalid, unsupported } from './errors.ts';
-import { type ClaimRequest, claimedIn, type DeviceKind, type GivenDevice, shareOutDevices } from './given-devices.ts';
-import { sriovElements } from './interfaces-sriov.ts';
+import {
+  type ClaimRequest,
+  claimedIn,
+  type DeviceKind,
+  type GivenDevice,
+  refuseShared,
+  shareOutDevices,
+} from './given-devices.ts';
+import { sriovDevices, sriovElements } from './interfaces-sriov.ts';
 import { userAlias } from './names.ts';
 import { passedThrough } from './pci.ts';
 import type { XmlContent } from './xml.ts';
@@ -31,7 +38,9 @@ export function hostDeviceElements(vmi: VirtualMachineInstance, context: Convert
   const asked = [...named(vmi, 'hostDevices'), ...named(vmi, 'gpus')];
   const placed = [...ofPlugIns(asked, context), ...ofClaims(asked, context)];
   refuseUsbGpus(placed);
-  const elements = [...elementsOf(vmi, placed, context), ...sriovElements(vmi, context)];
+  const ofNetworks = sriovDevices(vmi, context);
+  refuseShared([...placed, ...ofNetworks]);
+  const elements = [...elementsOf(vmi, placed, context), ...ofNetworks.flatMap(sriovElements)];
   refuseTopologies(vmi, context, elements);
   return elements;
 }

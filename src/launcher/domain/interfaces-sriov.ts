@@ -1,6 +1,6 @@
 import { type Interface, type Network, sriovAliasPrefix, type VirtualMachineInstance } from '../../api/index.ts';
 import { ConvertError, invalid } from './errors.ts';
-import { type ClaimedDevices, claimedIn } from './given-devices.ts';
+import { type ClaimedDevices, claimedIn, type GivenDevice } from './given-devices.ts';
 import { userAlias } from './names.ts';
 import { networkInfoFile } from './network-info.ts';
 import { isPciAddress, passedThrough, pciAddress } from './pci.ts';
@@ -12,20 +12,19 @@ interface SriovContext {
   readonly claimedDevices?: ClaimedDevices;
 }
 
+export interface SriovDevice extends GivenDevice {
+  readonly field: string;
+  readonly iface: Interface;
+}
+
 /**
  * Network devices of the machine, virtual functions of a card mostly, that the guest gets as they are (upstream: `hostdevice/sriov`). Their MAC
- * address is set by the CNI plug-in, or by the driver of their claim. Throws `ConvertError` MISSING_DEVICE, BAD_DEVICE, INVALID_FIELD.
+ * address is set by the CNI plug-in, or by the driver of their claim. Throws `ConvertError` MISSING_DEVICE, BAD_DEVICE.
  */
-export function sriovElements(vmi: VirtualMachineInstance, context: SriovContext): XmlContent[] {
-  const devices = sriovInterfaces(vmi).map((iface) => ({ iface, address: addressOf(vmi, iface, context) }));
-  const shared = devices.find(
-    ({ address }, index) => devices.findIndex((other) => other.address === address) !== index,
-  );
-  if (shared) {
-    const problem = `the network plug-ins gave ${shared.address} to two networks of the pod`;
-    throw new ConvertError('BAD_DEVICE', `${fieldOf(shared.iface)}: ${problem}: look at their configuration`);
-  }
-  return devices.map(({ iface, address }) => sriovElement(iface, address));
+export function sriovDevices(vmi: VirtualMachineInstance, context: SriovContext): SriovDevice[] {
+  return sriovInterfaces(vmi).map((iface) => {
+    return { iface, field: fieldOf(iface), kind: 'pci', addresses: [addressOf(vmi, iface, context)] };
+  });
 }
 
 export function sriovInterfaces({ spec }: VirtualMachineInstance): Interface[] {
@@ -36,10 +35,9 @@ const fieldOf = ({ name }: Interface) => `spec.domain.devices.interfaces[${name}
 const networkOf = ({ spec }: VirtualMachineInstance, iface: Interface) =>
   spec.networks?.find(({ name }) => name === iface.name);
 
-/** In small letters: the same device is the same text. */
 function addressOf(vmi: VirtualMachineInstance, iface: Interface, context: SriovContext): string {
   const claim = networkOf(vmi, iface)?.resourceClaim;
-  return (claim ? ofClaim(iface, claim, context) : ofNetwork(iface, context)).toLowerCase();
+  return claim ? ofClaim(iface, claim, context) : ofNetwork(iface, context);
 }
 
 function ofNetwork(iface: Interface, { networkAddresses }: SriovContext): string {
@@ -69,15 +67,15 @@ function ofClaim(
   throw new ConvertError('BAD_DEVICE', `${field}: ${problem}: let it ask for a virtual function of a card`);
 }
 
-function sriovElement(iface: Interface, address: string): XmlContent {
-  const field = fieldOf(iface);
+/** Throws `ConvertError` INVALID_FIELD. */
+export function sriovElements({ iface, field, addresses }: SriovDevice): XmlContent[] {
   refuseLost(iface, field);
-  return {
+  return addresses.map((address) => ({
     ...passedThrough(field, address),
     ...(iface.bootOrder && { boot: { '@order': iface.bootOrder } }),
     alias: userAlias(field, `${sriovAliasPrefix}${iface.name}`),
     ...(iface.pciAddress && { address: pciAddress(`${field}.pciAddress`, iface.pciAddress) }),
-  };
+  }));
 }
 
 /** The guest drives the device itself: what QEMU would do to it is not done. */

@@ -204,7 +204,11 @@ const refusedNetworks: readonly (readonly [string, RegExp, Interface[]])[] = [
     [sriov({ name: 'green' })],
   ],
   ['a device that is no PCI device', /interfaces\[odd\]: the network plug-in gave "eth7"/, [sriov({ name: 'odd' })]],
-  ['a device of two networks', /gave 0000:04:02.5 to two networks/, [sriov(), sriov({ name: 'red' })]],
+  [
+    'a device of two networks',
+    /interfaces\[red\]: .* got, 0000:04:02.5, is that of .*interfaces\[blue\]/,
+    [sriov(), sriov({ name: 'red' })],
+  ],
   ['a link that is down', /interfaces\[blue\]\.state: down is not possible/, [sriov({ state: 'down' })]],
   ['an ACPI index', /acpiIndex: is not possible/, [sriov({ acpiIndex: 7 })]],
   ['a bad place in the guest', /pciAddress: "9" is no PCI address/, [sriov({ pciAddress: '9' })]],
@@ -214,6 +218,46 @@ const refusedNetworks: readonly (readonly [string, RegExp, Interface[]])[] = [
 for (const [what, message, interfaces] of refusedNetworks) {
   test(`a network with sriov is refused in words: ${what}`, () => {
     assert.throws(() => sriovNodes(...interfaces), { message });
+  });
+}
+
+const claimed = (...addresses: readonly string[]) =>
+  new Map(addresses.map((address, index) => [`c${index}/r`, { kind: 'pci' as const, addresses: [address] }]));
+const ofClaim = (name: string, index: number) => ({ name, claimName: `c${index}`, requestName: 'r' });
+
+const shared: readonly (readonly [string, RegExp, Devices, string[]])[] = [
+  [
+    'two claims',
+    /gpus\[b\]: the device that it got, 0000:AF:00\.0, is that of spec\.domain\.devices\.hostDevices\[a\]: /,
+    { hostDevices: [ofClaim('a', 0)], gpus: [ofClaim('b', 1)] },
+    ['0000:af:00.0', '0000:AF:00.0'],
+  ],
+  [
+    'one request twice',
+    /gpus\[b\]: .* that of .*gpus\[a\]/,
+    { gpus: [ofClaim('a', 0), ofClaim('b', 0)] },
+    ['0000:af:00.0'],
+  ],
+  [
+    'a claim and a device plug-in',
+    /gpus\[b\]: .* that of .*gpus\[a\]/,
+    { gpus: [{ name: 'a', deviceName: 'vendor.com/gpu' }, ofClaim('b', 0)] },
+    ['0000:65:00.0'],
+  ],
+  [
+    'a claim and a network',
+    /interfaces\[blue\]: .* that of .*gpus\[a\]/,
+    { gpus: [ofClaim('a', 0)], interfaces: [sriov()] },
+    ['0000:04:02.5'],
+  ],
+];
+
+for (const [what, message, devices, addresses] of shared) {
+  test(`one device that the guest would get twice is refused before there is a domain: ${what}`, () => {
+    const claimedDevices = claimed(...addresses);
+    const networks = (devices.interfaces ?? []).map(({ name }) => name);
+    const made = () => hostdevs(devices, { networkAddresses, claimedDevices }, networks);
+    assert.throws(made, { code: 'BAD_DEVICE', message });
   });
 }
 
