@@ -128,8 +128,14 @@ const unclosed = 'QEMU has not closed the files: make another backup';
 const heldByDisks =
   'the guest could not write, which a backup in mode Pull may be the reason of: look after the claims, and make another backup';
 const stopped = 'the guest stopped before the backup was whole: make another one when it runs';
-const unread =
-  'nobody could read it, because its launcher never reached its exporter: see that exporter pods run and that launchers reach their Services, and make another backup';
+/** Why nobody could read a pull, by how far its launcher came to its exporter. */
+const unread: Readonly<Record<BackupMetadata['Tunnel'], string>> = {
+  none: 'nobody could read it, because its launcher was told of no exporter: see that the secret of its token is there and that exporter pods run, and make another backup',
+  ordered:
+    'nobody could read it, because its launcher never reached its exporter: see that exporter pods run and that launchers reach their Services, and make another backup',
+  connected:
+    'nobody could read it, because it was ended before its exporter was ready to serve it: look at the exporter pod, and make another backup',
+};
 const unknownStart = 'libvirt does not say whether it begins: the status tells, or the same order again';
 const unknownFreeze = 'whether its file systems were frozen at the instant of the backup is not known';
 
@@ -474,8 +480,8 @@ export class VmBackup {
   async #pullFlaw(isDone: boolean, message: string): Promise<string | undefined> {
     if (this.#stop?.why === 'guest-stands-still') return this.#stop.reason;
     if (this.#stop) {
-      const isUnreached = this.#deps.metadata.metadata.Backup?.Tunnel === 'ordered';
-      return this.#stop.isUnread || isUnreached ? unread : undefined;
+      const tunnel = tunnelIn(this.#deps.metadata.metadata.Backup?.Tunnel);
+      return this.#stop.isUnread || tunnel === 'ordered' ? unread[tunnel] : undefined;
     }
     if (isDone && (await this.#running().catch(() => undefined))) return undefined;
     return await this.#said(message, 'Pull');
@@ -569,6 +575,11 @@ export class VmBackup {
 
 /** It may have taken effect. */
 const isUnanswered = (error: unknown) => isLibvirtError(error, 'CALL_TIMEOUT', 'CONNECTION_LOST');
+
+/** A launcher of an earlier version noted none. */
+function tunnelIn(text: unknown): BackupMetadata['Tunnel'] {
+  return text === 'ordered' || text === 'connected' ? text : 'none';
+}
 
 function volumesIn(text: unknown): string[] {
   const list: unknown = JSON.parse(String(text));

@@ -307,12 +307,15 @@ test('a pull is brought to the exporter that the agent names, and the connection
 });
 
 test('a pull that no exporter was ever reached for has failed, and leaves no checkpoint behind', async (t) => {
-  for (const [isReached, abort, hasFailed] of [
-    [false, {}, true],
-    [true, {}, false],
+  const discardCheckpoint = true;
+  for (const [tunnel, abort, message] of [
+    ['ordered', {}, /^nobody could read it, because its launcher never reached its exporter: /],
+    ['connected', {}, /^$/],
     // virt-controller never told anybody where it is read.
-    [true, { discardCheckpoint: true }, true],
+    ['connected', { discardCheckpoint }, /^nobody could read it, because it was ended before its exporter was ready/],
+    ['none', { discardCheckpoint }, /^nobody could read it, because its launcher was told of no exporter: /],
   ] as const) {
+    const hasFailed = !message.test('');
     const { order, begins, hypervisor, ended, settled, told, reach } = await guest(t);
     const authority = await TestAuthority.make();
     t.after(() => authority.remove());
@@ -321,14 +324,14 @@ test('a pull that no exporter was ever reached for has failed, and leaves no che
     await order({ mode: 'Pull' });
     begins();
     const papers = { backupCert: cert, backupKey: key, caCert: authority.pair.cert };
-    await order({ cmd: 'Export', mode: 'Pull', ...named, ...papers });
-    if (isReached) reach();
+    if (tunnel !== 'none') await order({ cmd: 'Export', mode: 'Pull', ...named, ...papers });
+    if (tunnel === 'connected') reach();
     hypervisor.onAbort = async () => hypervisor.emit(ended(false, 'Operation canceled'));
     await order({ cmd: 'Abort', ...abort });
     await settled();
     assert.deepEqual([told().Completed, told().Failed], [true, hasFailed]);
     assert.equal(hypervisor.calls.includes('deleteCheckpoint'), hasFailed);
-    assert.match(String(told().BackupMsg), hasFailed ? /^nobody could read it/ : /^$/);
+    assert.match(String(told().BackupMsg), message);
   }
 });
 
