@@ -103,7 +103,8 @@ export class CheckpointFiles {
     } catch (error) {
       // Another process of the agent was faster.
       if (errorCode(error) === 'ENOENT') return 'was set aside';
-      return `could not be set aside: ${errorMessage(error)}`;
+      const advice = `see that the private directory of this agent can be written, and remove ${uid} from its checkpoints`;
+      return `could not be set aside: ${errorMessage(error)}: ${advice}`;
     }
   }
 
@@ -131,9 +132,15 @@ export class CheckpointFiles {
   async remove(uid: string, before: string | undefined): Promise<void> {
     if (!isFileName(uid)) return;
     this.#newerSinceMs.delete(uid);
+    const isGone = (text: string | undefined) =>
+      this.#files.exchange(uid, { before: text, after: undefined, maxBytes: maxCheckpointBytes });
     try {
-      if (!(await this.#files.exchange(uid, { before, after: undefined, maxBytes: maxCheckpointBytes })))
-        throw changed(uid);
+      if (!(await isGone(before))) {
+        // What cannot be used is no agent's work; it may not have been possible to set it aside before.
+        const found = await this.read(uid);
+        if (found.kind !== 'unusable') throw changed(uid);
+        if (!(await isGone(undefined))) throw found.problem;
+      }
       await this.#files.remove(`${uid}${asideSuffix}`);
     } catch (cause) {
       if (cause instanceof HostWorkError) throw cause;

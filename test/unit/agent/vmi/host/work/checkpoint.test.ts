@@ -167,6 +167,42 @@ test('a checkpoint that cannot be set aside is not said to be', async () => {
   assert.match(end.parts[0]?.because ?? '', /cannot be used and could not be set aside: EIO: disk/);
 });
 
+test('a checkpoint that can neither be used nor be set aside keeps no VM: what is not known stays mounted, and that is told', async () => {
+  const files = memoryFiles();
+  files.files.set(uid, 'torn');
+  const { rename } = files;
+  files.rename = async () => Promise.reject(Object.assign(new Error('EIO: disk'), { code: 'EIO' }));
+  const machine = new Machine();
+  machine.mounts.add('mount 9');
+  const work = workOf([machine.mountHook('mount')], files);
+  const end = await release(work);
+  assert.equal(end.kind, 'done');
+  const told = end.parts.find(({ name }) => name === 'checkpoint');
+  assert.match(
+    told?.because ?? '',
+    /^CHECKPOINT_INVALID: .* could not be set aside: EIO: disk: see that .* can be written/,
+  );
+  assert.deepEqual([...machine.mounts], ['mount 9']);
+  await work.removeLeftovers();
+  assert.deepEqual([...files.files.values()], ['torn'], 'it is tried again, as long as it takes');
+  files.rename = rename;
+  await work.removeLeftovers();
+  assert.deepEqual([...files.files.keys()], []);
+});
+
+test('what another agent has made of a checkpoint that could not be used is not released with it', async () => {
+  const files = memoryFiles();
+  files.files.set(uid, 'torn');
+  files.rename = async () => Promise.reject(Object.assign(new Error('EIO: disk'), { code: 'EIO' }));
+  const hook: HostHook = {
+    name: 'slow',
+    prepare: async () => prepared,
+    release: async () => void files.files.set(uid, recordOf({})),
+  };
+  const end = await release(workOf([hook], files));
+  assert.deepEqual([end.kind, [...files.files.values()]], ['failed', [recordOf({})]]);
+});
+
 test('of checkpoints that cannot be used some are kept, not all', async () => {
   const files = memoryFiles();
   for (let index = 0; index < 100; index++) files.files.set(`uid-${index}`, 'torn');
