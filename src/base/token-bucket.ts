@@ -1,5 +1,4 @@
 import { type Clock, systemClock } from './clock.ts';
-import { sleep } from './sleep.ts';
 
 export interface TokenRate {
   readonly perSecond: number;
@@ -21,7 +20,6 @@ export class TokenBucket {
     this.#refilledMs = clock.monotonicMs();
   }
 
-  /** Callers that wait already keep their time. */
   setRate(rate: TokenRate): void {
     this.#refill();
     this.#rate = rate;
@@ -36,18 +34,10 @@ export class TokenBucket {
     return true;
   }
 
-  /** Waits for a token: callers are served in the order they came. Rejects with the signal's reason. */
-  async take(signal?: AbortSignal): Promise<void> {
+  /** Until one is free to take, in whole milliseconds; 0 when it is. */
+  get waitMs(): number {
     this.#refill();
-    this.#tokens -= 1;
-    if (this.#tokens >= 0) return;
-    const waitMs = (-this.#tokens / this.#rate.perSecond) * 1000;
-    try {
-      await sleep(waitMs, signal, this.#clock);
-    } catch (reason) {
-      this.#tokens += 1;
-      throw reason;
-    }
+    return Math.ceil((Math.max(0, 1 - this.#tokens) / this.#rate.perSecond) * 1000);
   }
 
   #refill(): void {

@@ -10,7 +10,7 @@ import {
   systemClock,
   withOwnEnding,
 } from '../base/index.ts';
-import type { KubeClient } from './client.ts';
+import type { CallOptions, KubeClient } from './client.ts';
 import { isKubeError } from './errors.ts';
 import { RateLimiter } from './rate-limiter.ts';
 
@@ -195,11 +195,11 @@ export class EventRecorder {
   }
 
   /** Repeats `write` while the API server is away. Both writes say the same however often they arrive. */
-  async #patiently(write: (signal: AbortSignal) => Promise<unknown>): Promise<void> {
+  async #patiently(write: (call: CallOptions) => Promise<unknown>): Promise<void> {
     const { signal } = this.#stopping;
     for (let attempt = 1; ; attempt++) {
       try {
-        await write(signal);
+        await write({ signal, later: true });
         return;
       } catch (error) {
         if (attempt > 1 && isKubeError(error, 'ALREADY_EXISTS')) return;
@@ -217,7 +217,7 @@ export class EventRecorder {
         known.count++;
         const body = { count: known.count, lastTimestamp: event.time };
         const ref = { namespace: known.namespace, name: known.name };
-        await this.#patiently((signal) => this.#client.patch(resources.events, ref, body, 'merge', { signal }));
+        await this.#patiently((call) => this.#client.patch(resources.events, ref, body, 'merge', call));
         remember(this.#known, identity, known);
         return;
       } catch (error) {
@@ -227,7 +227,7 @@ export class EventRecorder {
       }
     }
     const object = this.#objectOf(event);
-    await this.#patiently((signal) => this.#client.create<EventObject>(resources.events, object, { signal }));
+    await this.#patiently((call) => this.#client.create<EventObject>(resources.events, object, call));
     const namespace = object.metadata.namespace ?? 'default';
     remember(this.#known, identity, { name: object.metadata.name, namespace, count: 1 });
   }

@@ -1,6 +1,6 @@
 import { type Key, resources, type VirtualMachine, type VirtualMachineInstance } from '../../api/index.ts';
 import { sameJson } from '../../base/index.ts';
-import { getIfThere, isKubeError, type KubeClient } from '../../kube/index.ts';
+import { type CallOptions, getIfThere, isKubeError, type KubeClient } from '../../kube/index.ts';
 import {
   type Attempt,
   type ReadYourWrites,
@@ -90,8 +90,9 @@ async function store(
   const written = await vms.whileWriting(key, () =>
     writeGuarded<VirtualMachine, undefined, never>(vm, {
       attempt: async (base) => {
-        const result = await putStatus({ ...base, status }, vm, client, signal);
-        if (result.kind === 'written' && observation.vmi && isOnlyTold(vm.status, status))
+        const isTold = observation.vmi !== undefined && isOnlyTold(vm.status, status);
+        const result = await putStatus({ ...base, status }, vm, client, { signal, later: isTold });
+        if (result.kind === 'written' && isTold)
           told(key, result.object.metadata.resourceVersion);
         return result;
       },
@@ -117,11 +118,11 @@ async function putStatus(
   wanted: VirtualMachine,
   old: VirtualMachine,
   client: StatusDeps['client'],
-  signal: AbortSignal,
+  call: CallOptions,
 ): Promise<WriteAttempt<VirtualMachine, undefined, never>> {
   if (sameJson(old.status, wanted.status)) return { kind: 'unchanged', note: undefined };
   try {
-    const object = await client.updateStatus(resources.virtualMachines, wanted, { signal });
+    const object = await client.updateStatus(resources.virtualMachines, wanted, call);
     return { kind: 'written', object, note: undefined };
   } catch (error) {
     if (isKubeError(error, 'CONFLICT')) return { kind: 'conflict' };
