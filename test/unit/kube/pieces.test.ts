@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import { resources } from '../../../src/api/index.ts';
 import { fieldSelector, objectPath, RateLimiter } from '../../../src/kube/index.ts';
 import { LineSplitter } from '../../../src/kube/watch.ts';
-import { FakeClock, FakeClock } from '../../fixtures/fake-clock.ts';
+import { FakeClock } from '../../fixtures/fake-clock.ts';
 
 test('a field selector escapes what its syntax uses', () => {
   assert.equal(fieldSelector({ 'metadata.name': 'a=b,c\\d' }), 'metadata.name=a\\=b\\,c\\\\d');
