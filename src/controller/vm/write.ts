@@ -92,8 +92,7 @@ async function store(
       attempt: async (base) => {
         const isTold = observation.vmi !== undefined && isOnlyTold(vm.status, status);
         const result = await putStatus({ ...base, status }, vm, client, { signal, later: isTold });
-        if (result.kind === 'written' && isTold)
-          told(key, result.object.metadata.resourceVersion);
+        if (result.kind === 'written' && isTold) told(key, result.object.metadata.resourceVersion);
         return result;
       },
       newest: () => getIfThere<VirtualMachine>(client, resources.virtualMachines, vm.metadata, { signal }),
