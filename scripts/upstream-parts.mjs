@@ -165,23 +165,35 @@ function programOnModule(kind) {
   return path.join(made, 'render');
 }
 
-/** Other names to compile against are another program. */
-const controllerFolder = `controller-${hashOf(
-  readFileSync('scripts/upstream/stand-ins/virt-template-api/core/v1beta1/v1beta1.go', 'utf8'),
-)}`;
+/** A program of upstream's that needs neither libvirt nor a Debian around it, built once; other names to compile against make another one. */
+function staticProgram({ program, folder, names }, log) {
+  const texts = names.map((name) =>
+    readFileSync(`scripts/upstream/stand-ins/virt-template-api/core/v1beta1/${name}.go`, 'utf8'),
+  );
+  const name = `${folder}-${hashOf(...texts)}`;
+  if (!existsSync(path.join(cache, name)))
+    log(`building ${program} ${kubevirtVersion} from its Go module; some minutes, once`);
+  const made = makeOnce(name, (dir) => {
+    writeModule(dir);
+    go(['build', '-o', program, `kubevirt.io/kubevirt/cmd/${program}`], dir, { CGO_ENABLED: '0' });
+  });
+  return path.resolve(made, program);
+}
 
 /**
- * Upstream's virt-controller, built once; it needs neither libvirt nor a Debian around it.
+ * Upstream's virt-controller.
  * @returns {string} its path
  */
 export function upstreamController(log = console.error) {
-  if (!existsSync(path.join(cache, controllerFolder)))
-    log(`building virt-controller ${kubevirtVersion} from its Go module; some minutes, once`);
-  const made = makeOnce(controllerFolder, (dir) => {
-    writeModule(dir);
-    go(['build', '-o', 'virt-controller', 'kubevirt.io/kubevirt/cmd/virt-controller'], dir, { CGO_ENABLED: '0' });
-  });
-  return path.resolve(made, 'virt-controller');
+  return staticProgram({ program: 'virt-controller', folder: 'controller', names: ['v1beta1'] }, log);
+}
+
+/**
+ * Upstream's virt-exportserver: what serves a volume, or a backup that a launcher brings to it.
+ * @returns {string} its path
+ */
+export function upstreamExportServer(log = console.error) {
+  return staticProgram({ program: 'virt-exportserver', folder: 'exportserver', names: ['v1beta1', 'group'] }, log);
 }
 
 /** Sources of the module: the configuration of libvirt is among them. */
@@ -237,6 +249,7 @@ export async function upstreamParts(log = console.error) {
   const converter = programOnModule('domains');
   const virtctl = programOnModule('virtctl');
   const theirController = upstreamController(log);
+  const exportServer = upstreamExportServer(log);
   const parts = await kubeletParts(log);
   const archive = path.join(cache, `${imageName}.tar`);
   if (!existsSync(archive)) packImage(root);
@@ -250,6 +263,7 @@ export async function upstreamParts(log = console.error) {
     converter,
     virtctl,
     theirController,
+    exportServer,
     upstream,
   };
 }
