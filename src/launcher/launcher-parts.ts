@@ -18,7 +18,7 @@ import {
   GuestTimeSync,
   guestAgentInfo,
 } from './guest-agent/index.ts';
-import { DiskSync, type DiskSyncDeps } from './hot-plug/index.ts';
+import { DiskSync, type DiskSyncDeps, HostDevicePlug, type HostDevicePlugDeps } from './hot-plug/index.ts';
 import {
   DomainEvents,
   DomainLock,
@@ -58,6 +58,7 @@ export interface PartsDeps {
   readonly prepare: (vmi: VirtualMachineInstance, options: ConverterOptions) => Promise<string>;
   readonly findMedia: DiskSyncDeps['findMedia'];
   readonly tracking: DiskSyncDeps['tracking'];
+  readonly findSriovDevices: HostDevicePlugDeps['findSriovDevices'];
   /** Absent with QEMU's user networking. */
   readonly network: PodNetwork | undefined;
   readonly life: LauncherLife;
@@ -252,6 +253,11 @@ export class LauncherParts {
     const { identity, flags, cpuSet } = this.#options;
     const { hypervisor, log } = this.#deps;
     const size = new GuestSize({ domainName: domain, cpuSet }, { hypervisor, lock: this.#lock });
+    const { findSriovDevices, clock } = this.#deps;
+    const hostDevices = new HostDevicePlug(
+      { domainName: domain },
+      { hypervisor, log, clock, findSriovDevices, lock: this.#lock },
+    );
     const attestation = new SevAttestation({ domainName: domain }, { hypervisor });
     return commandService({
       identity,
@@ -274,6 +280,7 @@ export class LauncherParts {
         },
         setVcpus: (vmi, options) => size.setVcpus(vmi, options),
         setMemory: (vmi) => size.setMemory(vmi),
+        plugHostDevices: (vmi) => this.#unlessMigrating('HotplugHostDevices', () => hostDevices.order(vmi)),
         injectLaunchSecret: (options) => attestation.injectSecret(options),
         dumpMemory: (file) => this.#unlessMigrating('Memorydump', () => this.#dump.begin(file)),
         backup: (options) => this.#unlessMigrating('Backup', () => this.#backup.order(options)),

@@ -8,7 +8,7 @@ import { findPluggedDisks, forgetChanges, noteGuestEnded, trackedImage } from '.
 import type { VmiIdentity } from './domain/index.ts';
 import { HookSidecars } from './hooks/index.ts';
 import { LauncherParts, type PartsDeps } from './launcher-parts.ts';
-import { type HypervisorChoice, prepareDomain } from './lifecycle/index.ts';
+import { findSriovDevices, type HypervisorChoice, prepareDomain } from './lifecycle/index.ts';
 import { podNetwork } from './network/index.ts';
 import type { LauncherEnvironment, LauncherOptions } from './options.ts';
 
@@ -76,6 +76,7 @@ export function makeParts(begun: Begun, deps: MakeDeps): Made {
           choice,
         );
       },
+      findSriovDevices: (vmi) => findSriovDevices(vmi, paths.disks),
       findMedia: (vmi, names) =>
         findPluggedDisks(vmi, names, { paths: paths.disks, ...(qemuUser && { owner: qemuUser }) }),
       tracking: {

@@ -2,7 +2,6 @@ import { type handleUnaryCall, status } from '@grpc/grpc-js';
 import { errorMessage, type Logger } from '../../base/index.ts';
 import { formatLibvirtError, LibvirtError } from '../../libvirt/index.ts';
 import type { cmd } from '../../wire/index.ts';
-import { LauncherError } from '../errors.ts';
 
 export const ok: cmd.Response = { success: true, message: '' };
 
@@ -41,12 +40,6 @@ export function command<Request>(
     else log.warn({ ...fields, why: response.message }, 'command failed');
     return response;
   });
-}
-
-export function notSupported(name: string): () => Promise<never> {
-  return async () => {
-    throw new LauncherError('NOT_SUPPORTED', `${name} is not supported by this launcher`);
-  };
 }
 
 /** QEMU begins its lines with the time: the same failure would be another text, and so another status write, each try. */

@@ -4,7 +4,7 @@ import type { cmd } from '../../wire/index.ts';
 import { type ConverterOptions, decodeVmi, type VmiIdentity } from '../domain/index.ts';
 import { type GuestCommands, guestHandlers } from './guest-handlers.ts';
 import { type Queries, queryHandlers } from './query-handlers.ts';
-import { attempt, command, notSupported, unary } from './respond.ts';
+import { attempt, command, unary } from './respond.ts';
 
 /** What the Cmd service does with the domain; what a method throws is the caller's answer. */
 export interface DomainCommands {
@@ -18,6 +18,8 @@ export interface DomainCommands {
   delete(): Promise<void>;
   setVcpus(vmi: VirtualMachineInstance, options: ConverterOptions): Promise<void>;
   setMemory(vmi: VirtualMachineInstance): Promise<void>;
+  /** Resolves when the devices are there, or come in a while. */
+  plugHostDevices(vmi: VirtualMachineInstance): Promise<void>;
   signalTargetPodCleanup(vmi: VirtualMachineInstance): void;
   /** `options`: JSON with header and secret. */
   injectLaunchSecret(options: Uint8Array): Promise<void>;
@@ -53,7 +55,6 @@ export function commandService(deps: CommandServiceDeps): cmd.CmdServer {
   return {
     ...domainHandlers(deps),
     ...migrationHandlers(deps),
-    ...laterHandlers(deps),
     ...guestHandlers(deps),
     ...queryHandlers(deps),
   };
@@ -75,6 +76,7 @@ function domainHandlers({ identity, domain, log }: CommandServiceDeps) {
       domain.setVcpus(vmi, converterOptions(options)),
     ),
     syncVirtualMachineMemory: onVmi('SyncVirtualMachineMemory', (vmi) => domain.setMemory(vmi)),
+    hotplugHostDevices: onVmi('HotplugHostDevices', (vmi) => domain.plugHostDevices(vmi)),
     virtualMachineMemoryDump: command<cmd.MemoryDumpRequest>(log, 'Memorydump', async ({ vmi, dumpPath }) => {
       decodeVmi(vmi?.vmiJson, identity);
       await domain.dumpMemory(dumpPath);
@@ -124,14 +126,6 @@ function migrationHandlers({ identity, migration, log }: CommandServiceDeps) {
 function migrationMethods(options: cmd.VirtualMachineOptions | undefined): Record<string, string> {
   const entries = Object.entries(options?.interfaceMigration ?? {});
   return Object.fromEntries(entries.map(([name, { Method }]) => [name, Method]));
-}
-
-/** Calls that exist on the wire but not here yet. They say so, and change nothing. */
-function laterHandlers({ log }: CommandServiceDeps) {
-  const later = <Request>(name: string, what: string) => command<Request>(log, name, notSupported(what));
-  return {
-    hotplugHostDevices: later<cmd.VMIRequest>('HotplugHostDevices', 'hot-plug of host devices'),
-  };
 }
 
 /** The agent's options (`pkg/virt-handler/options.go`) in the converter's names; empty wire values are left out. */

@@ -6,7 +6,8 @@ import { networkInfoFile } from './network-info.ts';
 import { isPciAddress, passedThrough, pciAddress } from './pci.ts';
 import type { XmlContent } from './xml.ts';
 
-interface SriovContext {
+/** Which devices of the machine the pod has. */
+export interface SriovContext {
   /** PCI address by network. */
   readonly networkAddresses?: ReadonlyMap<string, string>;
   readonly claimedDevices?: ClaimedDevices;
@@ -21,8 +22,12 @@ export interface SriovDevice extends GivenDevice {
  * Network devices of the machine, virtual functions of a card mostly, that the guest gets as they are (upstream: `hostdevice/sriov`). Their MAC
  * address is set by the CNI plug-in, or by the driver of their claim. Throws `ConvertError` MISSING_DEVICE, BAD_DEVICE.
  */
-export function sriovDevices(vmi: VirtualMachineInstance, context: SriovContext): SriovDevice[] {
-  return sriovInterfaces(vmi).map((iface) => {
+export function sriovDevices(
+  vmi: VirtualMachineInstance,
+  context: SriovContext,
+  interfaces: readonly Interface[] = sriovInterfaces(vmi),
+): SriovDevice[] {
+  return interfaces.map((iface) => {
     return { iface, field: fieldOf(iface), kind: 'pci', addresses: [addressOf(vmi, iface, context)] };
   });
 }
@@ -32,11 +37,9 @@ export function sriovInterfaces({ spec }: VirtualMachineInstance): Interface[] {
 }
 
 const fieldOf = ({ name }: Interface) => `spec.domain.devices.interfaces[${name}]`;
-const networkOf = ({ spec }: VirtualMachineInstance, iface: Interface) =>
-  spec.networks?.find(({ name }) => name === iface.name);
 
 function addressOf(vmi: VirtualMachineInstance, iface: Interface, context: SriovContext): string {
-  const claim = networkOf(vmi, iface)?.resourceClaim;
+  const claim = vmi.spec.networks?.find(({ name }) => name === iface.name)?.resourceClaim;
   return claim ? ofClaim(iface, claim, context) : ofNetwork(iface, context);
 }
 

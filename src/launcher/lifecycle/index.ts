@@ -21,7 +21,7 @@ export {
   terminationRequested,
 } from './phase.ts';
 export { PowerControl } from './power.ts';
-export { type DomainHooks, prepareDomain } from './prepare-domain.ts';
+export { type DomainHooks, findSriovDevices, prepareDomain } from './prepare-domain.ts';
 export { QemuWatch } from './qemu-watch.ts';
 export { hasRun, pausedOnPurpose } from './run-record.ts';
 export { type SyncDeps, VmiSync } from './sync.ts';

@@ -8,6 +8,7 @@ import {
   type ConverterOptions,
   type LauncherPaths,
   parseDomainXml,
+  type SriovContext,
   shapedVmi,
 } from '../domain/index.ts';
 import { LauncherError } from '../errors.ts';
@@ -74,11 +75,21 @@ export async function prepareDomain(
     links,
     hasHookSidecars: flags.hookSidecars > 0,
     deviceEnvironment: environment.child,
-    claimedDevices: await readClaimedDevices(vmi, paths.deviceMetadataDir),
-    networkAddresses: await readNetworkAddresses(vmi, paths.networkInfoFile),
+    ...(await findSriovDevices(vmi, paths)),
     efi: await findEfiFirmware({ architecture: options.architecture, first: flags.ovmfPath }),
   });
   return sameDomain(xml, await hooks.domain(xml, given));
+}
+
+/** Which devices of the machine the pod has for its networks, and for its claims. Throws `ConvertError`. */
+export async function findSriovDevices(
+  vmi: VirtualMachineInstance,
+  paths: Pick<LauncherPaths, 'deviceMetadataDir' | 'networkInfoFile'>,
+): Promise<Required<SriovContext>> {
+  return {
+    claimedDevices: await readClaimedDevices(vmi, paths.deviceMetadataDir),
+    networkAddresses: await readNetworkAddresses(vmi, paths.networkInfoFile),
+  };
 }
 
 /** By its name this launcher finds the domain again. Throws LauncherError HOOK_FAILED, `ConvertError` BAD_XML. */

@@ -35,6 +35,7 @@ async function start(): Promise<LauncherSubject> {
       network: undefined,
       prepare: async () => xml,
       life: new LauncherLife({ log: silentLogger }),
+      findSriovDevices: async () => ({}),
       findMedia: async () => new Map(),
 
       tracking: { imageOf: async () => undefined, forget: async () => undefined },

@@ -50,6 +50,7 @@ before(async () => {
       network: undefined,
       prepare: async () => '<domain><name>default_small</name></domain>',
       life: new LauncherLife({ log: silentLogger }),
+      findSriovDevices: async () => ({}),
       findMedia: async () => new Map(),
 
       tracking: { imageOf: async () => undefined, forget: async () => undefined },

@@ -1,0 +1,31 @@
+import { isReportedByMultus, sriovAliasPrefix, type VirtualMachineInstance } from '../../api/index.ts';
+import { refuseShared } from './given-devices.ts';
+import type { DeviceChange } from './interfaces-change.ts';
+import { type SriovContext, sriovDevices, sriovElements, sriovInterfaces } from './interfaces-sriov.ts';
+import { userAliasPrefix } from './names.ts';
+import { child, childrenOf, parseXml, renderXml } from './xml.ts';
+
+/**
+ * Documents of the devices that a running domain lacks and its pod has: those that Multus reports, and those of claims. `xml` is libvirt's
+ * live document of the domain. Throws `ConvertError` as at a start.
+ */
+export function lackedSriovDevices(vmi: VirtualMachineInstance, xml: string, context: SriovContext): DeviceChange[] {
+  const machine = child(parseXml(xml, 'domain'), 'devices');
+  const present = new Set(
+    (machine ? childrenOf(machine, 'hostdev') : []).map((device) => child(device, 'alias')?.attributes.name),
+  );
+  const devices = sriovDevices(vmi, context, interfacesInPod(vmi));
+  refuseShared(devices);
+  return devices
+    .filter(({ iface }) => !present.has(`${userAliasPrefix}${sriovAliasPrefix}${iface.name}`))
+    .flatMap((device) =>
+      sriovElements(device).map((element) => ({ name: device.iface.name, xml: renderXml('hostdev', element) })),
+    );
+}
+
+function interfacesInPod(vmi: VirtualMachineInstance) {
+  const reported = (vmi.status?.interfaces ?? []).filter(isReportedByMultus).map(({ name }) => name);
+  const claimed = (vmi.spec.networks ?? []).filter(({ resourceClaim }) => resourceClaim).map(({ name }) => name);
+  const inPod = new Set([...reported, ...claimed]);
+  return sriovInterfaces(vmi).filter(({ name }) => inPod.has(name));
+}
