@@ -22,3 +22,4 @@ export { shareParts } from './shared-parts.ts';
 export * from './sleep.ts';
 export * from './token-bucket.ts';
 export { Turn } from './turn.ts';
+export * from './two-lines.ts';

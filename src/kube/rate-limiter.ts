@@ -1,4 +1,4 @@
-import { type Clock, systemClock, TokenBucket, type TokenRate } from '../base/index.ts';
+import { type Clock, systemClock, TokenBucket, type TokenRate, TwoLines } from '../base/index.ts';
 
 /** In the words of the KubeVirt object's `tokenBucketRateLimiter`. */
 export interface RateLimit {
@@ -14,14 +14,10 @@ export interface Turn {
   readonly later?: boolean | undefined;
 }
 
-const turnsInFront = 3;
-
 /** A token bucket that always lets something through, and where callers wait for their turn. */
 export class RateLimiter extends TokenBucket {
   readonly #clock: Clock;
-  readonly #first = new Set<() => void>();
-  readonly #later = new Set<() => void>();
-  #takenInFront = 0;
+  readonly #waiting = new TwoLines<() => void>(3);
   #cancelTimer: (() => void) | undefined;
 
   constructor(limit: RateLimit, clock: Clock = systemClock) {
@@ -38,10 +34,10 @@ export class RateLimiter extends TokenBucket {
   /** Waits for a token, in the order of the callers. Rejects with the signal's reason. */
   async take({ signal, later = false }: Turn = {}): Promise<void> {
     if (signal?.aborted) throw signal.reason;
-    const waiting = later ? this.#later : this.#first;
+    const line = later ? this.#waiting.behind : this.#waiting.front;
     await new Promise<void>((resolve, reject) => {
       const onAbort = () => {
-        waiting.delete(go);
+        line.delete(go);
         reject(signal?.reason);
       };
       const go = () => {
@@ -49,7 +45,7 @@ export class RateLimiter extends TokenBucket {
         resolve();
       };
       signal?.addEventListener('abort', onAbort, { once: true });
-      waiting.add(go);
+      line.add(go);
       this.#serve();
     });
   }
@@ -57,17 +53,12 @@ export class RateLimiter extends TokenBucket {
   #serve(): void {
     this.#cancelTimer?.();
     this.#cancelTimer = undefined;
-    while (this.#first.size + this.#later.size > 0) {
+    while (this.#waiting.size > 0) {
       if (!this.tryTake()) {
         this.#cancelTimer = this.#clock.schedule(this.waitMs, () => this.#serve());
         return;
       }
-      const isTheirs = this.#first.size === 0 || (this.#later.size > 0 && this.#takenInFront >= turnsInFront);
-      this.#takenInFront = isTheirs ? 0 : this.#takenInFront + 1;
-      const waiting = isTheirs ? this.#later : this.#first;
-      const [go] = waiting;
-      if (go) waiting.delete(go);
-      go?.();
+      this.#waiting.take()?.();
     }
   }
 }

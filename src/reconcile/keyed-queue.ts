@@ -1,5 +1,12 @@
 import { setMaxListeners } from 'node:events';
-import { type BackoffOptions, backoffDelayMs, type Clock, systemClock, withOwnEnding } from '../base/index.ts';
+import {
+  type BackoffOptions,
+  backoffDelayMs,
+  type Clock,
+  systemClock,
+  TwoLines,
+  withOwnEnding,
+} from '../base/index.ts';
 
 export type KeyResult =
   | { readonly kind: 'done'; readonly requeueAfterMs?: number }
@@ -77,12 +84,10 @@ export class KeyedQueue {
   readonly #deps: KeyedQueueDeps;
   readonly #clock: Clock;
   readonly #states = new Map<string, KeyState>();
-  readonly #ready = new Set<string>();
-  /** Taken when none of the others is ready, or has let it wait for long. */
-  readonly #background = new Set<string>();
+  /** Keys that could run; behind are those of the background. */
+  readonly #ready = new TwoLines<string>(turnsInFront);
   #isBackground = false;
   #cancelTurn: (() => void) | undefined;
-  #takenInFront = 0;
   readonly #stopping = new AbortController();
   #running = 0;
   #slotsTaken = 0;
@@ -100,7 +105,7 @@ export class KeyedQueue {
 
   /** Keys that wait for a free worker slot, without those on a timer. */
   get depth(): number {
-    return this.#ready.size + this.#background.size;
+    return this.#ready.size;
   }
 
   status(key: string): KeyStatus {
@@ -108,7 +113,7 @@ export class KeyedQueue {
     if (!state) return { state: 'idle', failures: 0 };
     const { running, failures } = state;
     if (running) return { state: 'running', forMs: this.#clock.monotonicMs() - state.startedMs, failures };
-    if (this.#ready.has(key) || this.#background.has(key)) return { state: 'queued', failures };
+    if (this.#ready.front.has(key) || this.#ready.behind.has(key)) return { state: 'queued', failures };
     if (!state.cancelTimer) return { state: 'idle', failures };
     return { state: 'waiting', dueInMs: Math.max(0, state.dueMs - this.#clock.monotonicMs()), failures };
   }
@@ -168,7 +173,7 @@ export class KeyedQueue {
     }
     if (this.#stopping.signal.aborted) return;
     const state = this.#state(key);
-    if (state.queued && !this.#background.has(key)) return;
+    if (state.queued && !this.#ready.behind.has(key)) return;
     const dueMs = this.#clock.monotonicMs() + ms;
     if (state.cancelTimer && state.dueMs <= dueMs) return;
     this.#cancelTimer(state);
@@ -204,7 +209,6 @@ export class KeyedQueue {
   async stop(): Promise<void> {
     this.#stopping.abort(new Error('queue stopped'));
     this.#ready.clear();
-    this.#background.clear();
     this.#cancelTurn?.();
     for (const state of this.#states.values()) this.#cancelTimer(state);
     await this.whenIdle();
@@ -227,9 +231,10 @@ export class KeyedQueue {
   }
 
   #makeReady(key: string, state: KeyState): void {
-    if (this.#ready.has(key) || (this.#isBackground && this.#background.has(key))) return;
-    if (!this.#background.delete(key)) state.readyMs = this.#clock.monotonicMs();
-    (this.#isBackground ? this.#background : this.#ready).add(key);
+    const { front, behind } = this.#ready;
+    if (front.has(key) || (this.#isBackground && behind.has(key))) return;
+    if (!behind.delete(key)) state.readyMs = this.#clock.monotonicMs();
+    (this.#isBackground ? behind : front).add(key);
   }
 
   #cancelTimer(state: KeyState): void {
@@ -238,16 +243,12 @@ export class KeyedQueue {
   }
 
   #pump(): void {
-    while (this.#ready.size > 0 && this.#hasSlot) {
-      const isItsTurn = this.#background.size > 0 && this.#takenInFront >= turnsInFront;
-      this.#takenInFront = isItsTurn ? 0 : this.#takenInFront + 1;
-      this.#takeFirst(isItsTurn ? this.#background : this.#ready);
-    }
-    if (this.#background.size === 0 || !this.#hasSlot) return;
+    while (this.#ready.front.size > 0 && this.#hasSlot) this.#runNext();
+    if (this.#ready.size === 0 || !this.#hasSlot) return;
     // Runs that wait for nothing would follow one another without the event loop between them.
     this.#cancelTurn ??= this.#clock.schedule(0, () => {
       this.#cancelTurn = undefined;
-      while (this.#background.size > 0 && this.#hasSlot) this.#takeFirst(this.#background);
+      while (this.#ready.size > 0 && this.#hasSlot) this.#runNext();
     });
   }
 
@@ -255,11 +256,9 @@ export class KeyedQueue {
     return this.#slotsTaken < this.#concurrency && !this.#stopping.signal.aborted;
   }
 
-  #takeFirst(keys: Set<string>): void {
-    const [key] = keys;
-    if (key === undefined) return;
-    keys.delete(key);
-    void this.#runKey(key);
+  #runNext(): void {
+    const key = this.#ready.take();
+    if (key !== undefined) void this.#runKey(key);
   }
 
   /** The slot is given back once: by the result, or when it has been held for too long. */
