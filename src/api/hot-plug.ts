@@ -1,6 +1,6 @@
 import { isRecord, listOf, memberAt } from '../base/index.ts';
 import type { Domain } from './domain.ts';
-import type { VirtualMachineInstance, VmiInterfaceStatus, VolumeStatus } from './vmi.ts';
+import type { Interface, VirtualMachineInstance, VmiInterfaceStatus, VolumeStatus } from './vmi.ts';
 
 /** A volume that comes to a running launcher through an attachment pod, as the VMI's status has it. */
 export interface HotPlugVolume {
@@ -80,7 +80,12 @@ export function diskTargetsOf(domain: Domain): Map<string, string> {
 /** With it begin the names of passed-through network devices in a domain. */
 export const sriovAliasPrefix = 'sriov-';
 
-/** Interfaces whose device of the machine the domain has. */
+/** Interfaces that are a device of the machine. */
+export function sriovInterfaces({ spec }: VirtualMachineInstance): Interface[] {
+  return (spec?.domain?.devices?.interfaces ?? []).filter(({ sriov, state }) => sriov && state !== 'absent');
+}
+
+/** Names of those whose device the domain has. */
 export function sriovInterfacesOf(domain: Domain): Set<string> {
   const aliases = (domain.Spec?.Devices?.HostDevices ?? []).map(({ Alias: alias }) => alias?.Name ?? '');
   const ours = aliases.filter((name) => name.startsWith(sriovAliasPrefix));

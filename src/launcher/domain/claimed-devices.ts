@@ -1,9 +1,8 @@
 import path from 'node:path';
-import type { VirtualMachineInstance } from '../../api/index.ts';
+import { sriovInterfaces, type VirtualMachineInstance } from '../../api/index.ts';
 import { isRecord, listOf, memberAt } from '../../base/index.ts';
 import { ConvertError, invalid } from './errors.ts';
 import { type ClaimRequest, type GivenDevice, isMediatedUuid } from './given-devices.ts';
-import { sriovInterfaces } from './interfaces-sriov.ts';
 import { isPciAddress } from './pci.ts';
 
 /** Where drivers of dynamic resource allocation tell a container which devices its claims got (KEP-5304; upstream: pkg/dra). */

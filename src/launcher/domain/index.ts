@@ -35,7 +35,7 @@ export { ignitionOf } from './ignition.ts';
 export { interfaceXml } from './interfaces.ts';
 export type { InterfaceContext } from './interfaces-binding.ts';
 export { type DeviceChange, interfaceChanges, relinkedInterfaces } from './interfaces-change.ts';
-export { type SriovContext, sriovInterfaces } from './interfaces-sriov.ts';
+export type { SriovContext } from './interfaces-sriov.ts';
 export { launchSecurityKind, launchSecurityNeeds } from './launch-security.ts';
 export { wantedCpus } from './live-cpus.ts';
 export { driveWithMedium, type LiveDisk, type LiveDomain, liveDiskXml, readLiveDomain } from './live-disks.ts';

@@ -1,4 +1,10 @@
-import { type Interface, type Network, sriovAliasPrefix, type VirtualMachineInstance } from '../../api/index.ts';
+import {
+  type Interface,
+  type Network,
+  sriovAliasPrefix,
+  sriovInterfaces,
+  type VirtualMachineInstance,
+} from '../../api/index.ts';
 import { ConvertError, invalid } from './errors.ts';
 import { type ClaimedDevices, claimedIn, type GivenDevice } from './given-devices.ts';
 import { userAlias } from './names.ts';
@@ -30,10 +36,6 @@ export function sriovDevices(
   return interfaces.map((iface) => {
     return { iface, field: fieldOf(iface), kind: 'pci', addresses: [addressOf(vmi, iface, context)] };
   });
-}
-
-export function sriovInterfaces({ spec }: VirtualMachineInstance): Interface[] {
-  return (spec.domain.devices?.interfaces ?? []).filter(({ sriov, state }) => sriov && state !== 'absent');
 }
 
 const fieldOf = ({ name }: Interface) => `spec.domain.devices.interfaces[${name}]`;

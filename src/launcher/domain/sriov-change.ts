@@ -1,7 +1,7 @@
-import { isReportedByMultus, sriovAliasPrefix, type VirtualMachineInstance } from '../../api/index.ts';
+import { isReportedByMultus, sriovAliasPrefix, sriovInterfaces, type VirtualMachineInstance } from '../../api/index.ts';
 import { refuseShared } from './given-devices.ts';
 import type { DeviceChange } from './interfaces-change.ts';
-import { type SriovContext, sriovDevices, sriovElements, sriovInterfaces } from './interfaces-sriov.ts';
+import { type SriovContext, sriovDevices, sriovElements } from './interfaces-sriov.ts';
 import { userAliasPrefix } from './names.ts';
 import { child, childrenOf, parseXml, renderXml } from './xml.ts';
 

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
-import type { VirtualMachineInstance } from '../../api/index.ts';
+import { sriovInterfaces, type VirtualMachineInstance } from '../../api/index.ts';
 import { errorCode } from '../../base/index.ts';
-import { networkPciAddresses, sriovInterfaces } from '../domain/index.ts';
+import { networkPciAddresses } from '../domain/index.ts';
 
 /**
  * PCI address by network, when the VMI has a network that is a device of the machine. The kubelet brings the file up to date a while after the

@@ -1,4 +1,4 @@
-import { isReportedByMultus, sriovInterfacesOf } from '../../../api/index.ts';
+import { isReportedByMultus, sriovInterfaces, sriovInterfacesOf } from '../../../api/index.ts';
 import { backoffDelayMs } from '../../../base/index.ts';
 import type { Facts } from './facts.ts';
 import type { Plan, Rule } from './rule.ts';
@@ -17,9 +17,7 @@ const plugLatestMs = 1_000;
  */
 export function missingInterfaces({ vmi, domainState }: Facts): string[] {
   if (!vmi || domainState.kind !== 'alive') return [];
-  const wanted = (vmi.spec?.domain?.devices?.interfaces ?? []).filter(
-    ({ sriov, state }) => sriov && state !== 'absent',
-  );
+  const wanted = sriovInterfaces(vmi);
   if (wanted.length === 0) return [];
   const inPod = new Set((vmi.status?.interfaces ?? []).filter(isReportedByMultus).map(({ name }) => name));
   const inGuest = sriovInterfacesOf(domainState.domain);
