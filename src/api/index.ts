@@ -7,6 +7,7 @@ export * from './changed-blocks.ts';
 export { claimImagePath } from './claim-image.ts';
 export * from './conditions.ts';
 export * from './data-volume.ts';
+export * from './decentralised-migration.ts';
 export * from './device-words.ts';
 export * from './domain.ts';
 export { readDomainStats, statOf } from './domain-stats.ts';

@@ -305,7 +305,42 @@ export interface MigrationState {
   targetNodeDomainDetected?: boolean;
   targetNodeDomainReadyTimestamp?: string;
   targetMemoryOverhead?: Quantity;
+  /** Of a migration between two VMI objects: what the other side is told of the source, … */
+  sourceState?: MigrationSourceState;
+  /** … and of the target; a migration within a cluster may have a copy of some fields here, too. */
+  targetState?: MigrationTargetState;
   [field: string]: unknown;
+}
+
+/** One end of a migration between two VMI objects. */
+interface MigrationEnd {
+  node?: string;
+  pod?: string;
+  /** Of the migration object on this end. */
+  migrationUID?: string;
+  virtualMachineInstanceUID?: string;
+  domainName?: string;
+  domainNamespace?: string;
+  /** Where the synchronization controller of this end is; an end lacks its own. */
+  syncAddress?: string;
+  persistentStatePVCName?: string;
+  selinuxContext?: string;
+  [field: string]: unknown;
+}
+
+export interface MigrationSourceState extends MigrationEnd {
+  /** Labels of the source's node that the target's node must fit. */
+  nodeSelectors?: Record<string, string>;
+}
+
+export interface MigrationTargetState extends MigrationEnd {
+  nodeAddress?: string;
+  directMigrationNodePorts?: Record<string, number>;
+  domainDetected?: boolean;
+  domainReadyTimestamp?: string;
+  attachmentPodUID?: string;
+  cpuSet?: number[];
+  nodeTopology?: string;
 }
 
 export interface VmiStatus {
