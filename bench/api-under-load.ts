@@ -5,7 +5,7 @@ import { kubeApiserverAssets } from '../scripts/kube-apiserver.mjs';
 import { resources } from '../src/api/index.ts';
 import { KubeClient, loadKubeAccess } from '../src/kube/index.ts';
 import { nodePaths } from '../src/standalone/index.ts';
-import { startKubeApiserver } from '../test/fixtures/kube-apiserver.ts';
+import { mutatingPolicies, startKubeApiserver } from '../test/fixtures/kube-apiserver.ts';
 import { AuditLog, type RequestCounts } from './audit-log.ts';
 import { ended, waitFor } from './waiting.ts';
 
@@ -26,6 +26,8 @@ export interface ApiUnderLoad {
   requestsByAccount(): ReadonlyMap<string, RequestCounts> | undefined;
   /** Of virt-controller: a kubeconfig with the rights that daemonset/controller gives. */
   controllerKubeconfig(): string;
+  /** What daemonset/controller brings for ours besides, as a cluster's administrator has it. */
+  installController(): void;
   stop(): Promise<void>;
 }
 
@@ -59,7 +61,7 @@ async function cluster(dir: string, isMust: boolean): Promise<ApiUnderLoad> {
     return embedded(dir);
   }
   const auditFile = path.join(dir, 'audit.log');
-  const server = await startKubeApiserver(assets, { auditFile });
+  const server = await startKubeApiserver(assets, { auditFile, flags: mutatingPolicies });
   const admin = await clientOf(server.adminKubeconfig);
   const audit = new AuditLog(auditFile);
   return {
@@ -76,6 +78,10 @@ async function cluster(dir: string, isMust: boolean): Promise<ApiUnderLoad> {
       const config = JSON.parse(readFileSync(server.handlerKubeconfig, 'utf8'));
       writeFileSync(file, JSON.stringify({ ...config, users: [{ ...config.users[0], user: { token } }] }));
       return file;
+    },
+    installController() {
+      const { status, text } = server.run('bash', 'daemonset/controller/install.sh', '--yes', '--no-wait');
+      if (status !== 0) throw new Error(text);
     },
     async stop() {
       admin.close();
@@ -104,6 +110,7 @@ async function embedded(dir: string): Promise<ApiUnderLoad> {
     requests: () => undefined,
     requestsByAccount: () => undefined,
     controllerKubeconfig: () => kubeconfigs['virt-controller'],
+    installController: () => undefined,
     async stop() {
       admin.close();
       child.kill('SIGTERM');

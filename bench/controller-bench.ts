@@ -105,6 +105,7 @@ async function onStage(
     const kubeconfig = api.controllerKubeconfig();
     await installKubevirt(api);
     if (isOther) await installForOtherControllers(api);
+    else api.installController();
     await node.start();
     const replica = (number: number, of = program) => {
       const found = replicas.get(number) ?? new ControllerUnderTest(of, { dir, kubeconfig, admin: api.admin }, number);

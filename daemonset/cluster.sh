@@ -26,3 +26,9 @@ confirm_cluster() {
   read -r -p "$1 [y/N] " answer
   [ "$answer" = y ] || fail "nothing was changed"
 }
+
+# The version in which the API server has policies that change objects; empty: none.
+policy_version() {
+  kubectl api-resources --api-group=admissionregistration.k8s.io --no-headers |
+    sed -n 's|^mutatingadmissionpolicies .*\(admissionregistration.k8s.io/[^ ]*\).*|\1|p'
+}

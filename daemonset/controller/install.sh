@@ -59,15 +59,27 @@ check_prerequisites() {
   done
 }
 
+apply_new_vms() {
+  local version
+  version=$(policy_version)
+  if [ -z "$version" ]; then
+    say "new-vms.yaml is left out: this API server has no MutatingAdmissionPolicy; each new VM costs one write more"
+    return 0
+  fi
+  sed "s|^apiVersion: .*|apiVersion: $version|" "$here/new-vms.yaml" | kubectl "$@" -f -
+}
+
 confirm_cluster "install virt-controller there?"
 check_cluster
 check_prerequisites
 kubectl kustomize "$folder" >/dev/null || fail "kubectl cannot read $folder"
 if [ -n "$dry_run" ]; then
   kubectl kustomize "$folder" | sed -n 's/^kind: /would apply a /p'
+  apply_new_vms create --dry-run=client -o name | sed 's/^/would apply /'
   exit 0
 fi
 kubectl apply -k "$folder"
+apply_new_vms apply
 [ "$wait_seconds" -gt 0 ] || exit 0
 name=$(kubectl get -k "$folder" -o go-template='{{range .items}}{{if eq .kind "Deployment"}}{{.metadata.name}}{{end}}{{end}}')
 kubectl rollout status -n kubevirt "deployment/$name" --timeout="${wait_seconds}s" ||

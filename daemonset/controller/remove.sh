@@ -32,3 +32,7 @@ remove deployment -n kubevirt -l "$ours"
 remove poddisruptionbudget -n kubevirt -l "$ours"
 remove clusterrolebinding,clusterrole -l "$ours"
 remove rolebinding,role -n kubevirt -l "$ours"
+# An API server without such policies does not know the names.
+if [ -n "$(policy_version)" ]; then
+  remove mutatingadmissionpolicybinding,mutatingadmissionpolicy -l "$ours"
+fi

@@ -1,6 +1,4 @@
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
-import path from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { operatorInstallation } from '../fixtures/deployment/operator-installation.ts';
 import { type KubeApiserver, startKubeApiserver } from '../fixtures/kube-apiserver.ts';
@@ -18,16 +16,6 @@ before(async () => {
   }
 });
 after(() => cluster?.stop());
-
-function environment() {
-  const dir = path.dirname(cluster.adminKubeconfig);
-  return { ...process.env, KUBECONFIG: cluster.adminKubeconfig, KUBECACHEDIR: path.join(dir, 'cache'), HOME: dir };
-}
-
-function run(program: string, ...args: string[]) {
-  const { status, stdout, stderr } = spawnSync(program, args, { encoding: 'utf8', env: environment() });
-  return { status, text: `${stdout}${stderr}` };
-}
 
 interface Parts {
   readonly metadata: { readonly name: string };
@@ -52,7 +40,7 @@ suite('beside virt-operator', () => {
   for (const [what, args] of ways) {
     test(`${what} is refused, and leaves CRDs, rights and agent as they are`, () => {
       const was = installation();
-      const { status, text } = run('kubectl', ...args);
+      const { status, text } = cluster.run('kubectl', ...args);
       assert.equal(status, 1, text);
       assert.match(text, /field is immutable|already exists/);
       assert.deepEqual(installation(), was);
@@ -61,7 +49,7 @@ suite('beside virt-operator', () => {
 
   test('install.sh says what to do, and makes nothing', () => {
     const was = installation();
-    const { status, text } = run('bash', 'daemonset/install.sh');
+    const { status, text } = cluster.run('bash', 'daemonset/install.sh');
     assert.equal(status, 1, text);
     assert.match(text, /KubeVirt is installed here \(daemonset kubevirt\/virt-handler \): .*replace\.sh/);
     assert.deepEqual(installation(), was);

@@ -1,7 +1,5 @@
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
-import path from 'node:path';
 import { after, before, test } from 'node:test';
 import { type KubeApiserver, startKubeApiserver } from '../fixtures/kube-apiserver.ts';
 
@@ -16,12 +14,7 @@ before(async () => {
 });
 after(() => cluster?.stop());
 
-function install(...args: string[]) {
-  const dir = path.dirname(cluster.adminKubeconfig);
-  const env = { ...process.env, KUBECONFIG: cluster.adminKubeconfig, KUBECACHEDIR: path.join(dir, 'cache'), HOME: dir };
-  const { status, stdout, stderr } = spawnSync('bash', ['daemonset/install.sh', ...args], { encoding: 'utf8', env });
-  return { status, text: `${stdout}${stderr}` };
-}
+const install = (...args: string[]) => cluster.run('bash', 'daemonset/install.sh', ...args);
 
 const crds = () => cluster.kubectl('get', 'crd', '-o', 'name').trim().split('\n').filter(Boolean);
 

@@ -1,6 +1,4 @@
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
-import path from 'node:path';
 import { after, before, beforeEach, suite, test } from 'node:test';
 import { ApiClient } from '../fixtures/api-client.ts';
 import { type KubeApiserver, startKubeApiserver } from '../fixtures/kube-apiserver.ts';
@@ -28,11 +26,7 @@ beforeEach(async () => {
 });
 
 function run(script: 'replace' | 'restore', ...args: string[]) {
-  const file = `daemonset/overlays/replace-upstream/${script}.sh`;
-  const dir = path.dirname(cluster.adminKubeconfig);
-  const env = { ...process.env, KUBECONFIG: cluster.adminKubeconfig, KUBECACHEDIR: path.join(dir, 'cache'), HOME: dir };
-  const { status, stdout, stderr } = spawnSync('bash', [file, ...args], { encoding: 'utf8', env, timeout: 120_000 });
-  return { status, text: `${stdout}${stderr}` };
+  return cluster.run('bash', `daemonset/overlays/replace-upstream/${script}.sh`, ...args);
 }
 
 async function kubevirt(spec: object, status: object = deployed, name = 'kubevirt'): Promise<void> {

@@ -1,3 +1,4 @@
+import { finalizers } from '../../api/index.ts';
 import { isRecord, sameJson } from '../../base/index.ts';
 import type { Admission } from '../api-type.ts';
 import {
@@ -11,6 +12,7 @@ import {
 } from '../errors.ts';
 import { type ApiObject, at, type JsonObject, objectsAt, stringAt } from '../object.ts';
 import { validateLabels } from './metadata.ts';
+import { takeIn } from './take-in.ts';
 import { addDevices, fillTemplate, validateSpec } from './vmi.ts';
 import { checkUtilityVolumes } from './vmi-disk-rules.ts';
 
@@ -21,6 +23,8 @@ export const vmAdmission: Admission = {
   fill(vm, context) {
     if (isRecord(vm.spec)) fillTemplate(vm.spec, context.old?.spec, context);
     if (isRecord(vm.status)) vm.status.printableStatus ??= 'Stopped';
+    // Where no program would take the finalizer off again the VM gets none.
+    if (!context.old && context.cluster.runtimeUser !== undefined) takeIn(vm, finalizers.vm);
   },
   validate(vm, { old, hasNewSpec, cluster }) {
     const spec = vm.spec;

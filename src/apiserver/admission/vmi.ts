@@ -4,6 +4,7 @@ import type { Admission, AdmissionContext, ClusterDefaults } from '../api-type.t
 import { type FieldError, invalidField, requiredField } from '../errors.ts';
 import { type ApiObject, at, ensureObject, type JsonObject, numberAt } from '../object.ts';
 import { hotplugProblems } from './hotplug.ts';
+import { takeIn } from './take-in.ts';
 import { fillVmiSpec } from './vmi-defaults.ts';
 import { checkUtilityVolumes } from './vmi-disk-rules.ts';
 import { nameQuoteSocket } from './vmi-launch-security.ts';
@@ -79,8 +80,6 @@ function fillStatus(vmi: ApiObject, spec: JsonObject): void {
   status.currentCPUTopology ??= { cores: figure('cores'), sockets: figure('sockets'), threads: figure('threads') };
 }
 
-const observedVersions = ['latest', 'storage'].map((which) => `kubevirt.io/${which}-observed-api-version`);
-
 /**
  * First phase, finalizer and user of the launcher, as KubeVirt's webhook for new VMIs sets them: no client ever sees a VMI
  * without them. Without a deployed KubeVirt no program takes the VMI in; the controller sets all this once it comes. A program
@@ -89,12 +88,7 @@ const observedVersions = ['latest', 'storage'].map((which) => `kubevirt.io/${whi
 function accept(vmi: ApiObject, { now, cluster }: AdmissionContext): void {
   const status = ensureObject(vmi, 'status');
   if (cluster.runtimeUser === undefined || status.phase) return;
-  const { metadata } = vmi;
-  metadata.finalizers = [...new Set([...(metadata.finalizers ?? []), finalizers.vmi])];
-  metadata.annotations = {
-    ...metadata.annotations,
-    ...Object.fromEntries(observedVersions.map((name) => [name, 'v1'])),
-  };
+  takeIn(vmi, finalizers.vmi);
   status.phase = 'Pending';
   status.phaseTransitionTimestamps = [{ phase: 'Pending', phaseTransitionTimestamp: rfc3339(now) }];
   status.runtimeUser ??= cluster.runtimeUser;

@@ -56,6 +56,7 @@ describe('churn through one agent', { skip: needsRoot }, () => {
       requests: () => undefined,
       requestsByAccount: () => undefined,
       controllerKubeconfig: () => api.kubeconfig,
+      installController: () => undefined,
       stop: async () => undefined,
     };
     const options = { nodeName: 'node1', namespace: 'default', cycles: 4, vmsPerCycle: 10, seed: 7, sampleEvery: 1 };

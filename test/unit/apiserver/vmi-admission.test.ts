@@ -184,6 +184,29 @@ describe('a new VMI is Pending from its first moment on', () => {
   });
 });
 
+describe('a new VM has the finalizer of its controller from its first moment on', () => {
+  const vm = (): ApiObject => ({
+    ...{ apiVersion: 'kubevirt.io/v1', kind: 'VirtualMachine', metadata: { name: 'x' } },
+    spec: { runStrategy: 'Halted', template: { spec: { domain: { devices: {} } } } },
+  });
+  const filled = (object: ApiObject, runtimeUser: 107 | undefined, old?: ApiObject) => {
+    vmAdmission.fill?.(object, context({ old, cluster: { ...context().cluster, runtimeUser } }));
+    return object.metadata;
+  };
+  const finalizer = 'kubevirt.io/virtualMachineControllerFinalize';
+
+  test('and the version that it is known by; not while no KubeVirt is deployed: nobody would take it off', () => {
+    const { finalizers, annotations } = filled(vm(), 107);
+    assert.deepEqual(finalizers, [finalizer]);
+    assert.equal(annotations?.['kubevirt.io/latest-observed-api-version'], 'v1');
+    assert.equal(filled(vm(), undefined).finalizers, undefined);
+  });
+
+  test('an update adds nothing: a finalizer that was taken away stays away', () => {
+    assert.equal(filled(vm(), 107, vm()).finalizers, undefined);
+  });
+});
+
 describe('encrypted memory', () => {
   const efi = { bootloader: { efi: { secureBoot: false } } };
   const tdxOn = { featureGates: ['WorkloadEncryptionTDX'] };
