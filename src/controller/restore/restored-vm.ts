@@ -108,16 +108,29 @@ function restoredSpec(spec: VmSpec, restores: readonly VolumeRestore[]): VmSpec 
 /** One operation each, as text. A member that is not there is replaced, too, as Go's clients do. */
 function patched(vm: VirtualMachine, patches: readonly string[]): VirtualMachine {
   const result: VirtualMachine = structuredClone(vm);
-  for (const text of patches) {
-    const operation = operationOf(text);
-    const isMissing = operation.op === 'replace' && Pointer.fromJSON(operation.path).get(result) === undefined;
-    const [error] = applyPatch(result, [isMissing ? { ...operation, op: 'add' } : operation]);
-    if (error) throw new RestoreError(`spec.patches: ${text} does not apply to the VM: ${error.name}`);
-  }
-  const { name, namespace } = vm.metadata;
-  if (result.metadata.name !== name || result.metadata.namespace !== namespace)
+  for (const text of patches) applyTo(result, text);
+  const keeps = (...names: string[]) => memberAt(result, ...names) === memberAt(vm, ...names);
+  if (!keeps('metadata', 'name') || !keeps('metadata', 'namespace'))
     throw new RestoreError('spec.patches: the VM has the name of spec.target, and is in the namespace of the restore');
+  // By this the VM that was made is known again.
+  if (!keeps('metadata', 'annotations', annotations.lastRestore))
+    throw new RestoreError(`spec.patches: the annotation ${annotations.lastRestore} is the restore's own`);
+  if (!isRecord(memberAt(result, 'spec', 'template', 'spec', 'domain')))
+    throw new RestoreError('spec.patches: they leave the VM without spec.template.spec.domain');
   return result;
+}
+
+function applyTo(vm: VirtualMachine, text: string): void {
+  const operation = operationOf(text);
+  let error: Error | null | undefined;
+  try {
+    const isMissing = operation.op === 'replace' && Pointer.fromJSON(operation.path).get(vm) === undefined;
+    [error] = applyPatch(vm, [isMissing ? { ...operation, op: 'add' } : operation]);
+  } catch (cause) {
+    // A path that is none.
+    throw new RestoreError(`spec.patches: ${text} is no operation of a JSON patch`, { cause });
+  }
+  if (error) throw new RestoreError(`spec.patches: ${text} does not apply to the VM: ${error.name}`);
 }
 
 function operationOf(text: string): Operation {

@@ -383,4 +383,26 @@ describe('what a restore makes', () => {
       assert.throws(() => restoredVm(bad, kept, undefined, restores), RestoreError);
     }
   });
+
+  test('patches that leave no VM, or none that is known again, are refused in words, and are no fault of the controller', () => {
+    const spec: Spec = { target: { apiGroup: 'kubevirt.io', kind: 'VirtualMachine', name: 'new' } };
+    const mark = `/metadata/annotations/${annotations.lastRestore.replace('/', '~1')}`;
+    const wrongs: readonly (readonly [RegExp, object])[] = [
+      [/without spec.template.spec.domain/, { op: 'replace', path: '/spec/template', value: {} }],
+      [/without spec.template.spec.domain/, { op: 'remove', path: '/spec/template/spec/domain' }],
+      [/without spec.template.spec.domain/, { op: 'remove', path: '/spec' }],
+      [/the name of spec.target/, { op: 'remove', path: '/metadata' }],
+      [/no operation/, { op: 'replace', path: 'spec', value: 1 }],
+      [/annotation restore.kubevirt.io\/lastRestoreUID/, { op: 'replace', path: mark, value: 'mine' }],
+      [/annotation restore.kubevirt.io\/lastRestoreUID/, { op: 'remove', path: mark }],
+    ];
+    for (const [message, wrong] of wrongs) {
+      const bad = restoreOf({ ...spec, patches: [JSON.stringify(wrong)] });
+      assert.throws(
+        () => restoredVm(bad, kept, undefined, restores),
+        (error: unknown) => error instanceof RestoreError && message.test(error.message),
+        JSON.stringify(wrong),
+      );
+    }
+  });
 });
