@@ -68,7 +68,7 @@ export interface ClusterDefaults {
   readonly cpuModel: string | undefined;
   readonly machineType: string | undefined;
   readonly evictionStrategy: string | undefined;
-  /** User of new launchers: 0 with the gate Root, else 107. undefined while no KubeVirt is deployed: VMIs have to wait for it. */
+  /** User of new launchers: 0 with the gate Root, else what the server was told. undefined while no KubeVirt is deployed: VMIs have to wait for it. */
   readonly runtimeUser: 0 | 107 | undefined;
   /** undefined while no KubeVirt is deployed. */
   readonly liveUpdate: LiveUpdateSettings | undefined;

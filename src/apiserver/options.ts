@@ -37,6 +37,8 @@ export interface ApiServerOptions {
   readonly maxConnections?: number;
   /** How much one user, and all of them, may have at a time. */
   readonly limits?: Partial<RequestLimits>;
+  /** User of new launchers without the gate Root. Default 107, as in KubeVirt. */
+  readonly launcherUser?: 0 | 107;
   /** Events are dropped this long after they were last seen. Default 1 h, as in Kubernetes. */
   readonly eventTtlMs?: number;
   /** `none` keeps every field, as a cluster with other definitions may: for tests of programs that have to stand such objects. */

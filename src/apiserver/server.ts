@@ -64,6 +64,7 @@ export class ApiServer {
         clock: this.#clock,
         schemas: new SchemaLibrary(this.#options.schemas),
         architecture: architectures[process.arch] ?? 'amd64',
+        launcherUser: this.#options.launcherUser ?? 107,
       };
       if (store.loss) {
         log.error({ ...store.loss }, lossMessage(store.loss));

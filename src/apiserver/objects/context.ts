@@ -14,6 +14,8 @@ export interface ObjectContext {
   readonly clock: Clock;
   readonly schemas: SchemaLibrary;
   readonly architecture: ClusterDefaults['architecture'];
+  /** Without the gate Root. */
+  readonly launcherUser: 0 | 107;
 }
 
 /** Namespace and name of one object of a type; the namespace is empty for cluster-scoped ones. */
@@ -56,20 +58,22 @@ export function hotplugGates(context: ObjectContext): { declarative: boolean; ep
 /** Of a stored object, which is never changed: each write of any object asks. */
 const known = new WeakMap<ApiObject, ClusterDefaults>();
 
+type Surroundings = Pick<ObjectContext, 'architecture' | 'launcherUser'>;
+
 /** Reads the KubeVirt object (the last one with a phase) for defaults of new virtual machines. */
-export function clusterDefaults({ store, architecture }: ObjectContext): ClusterDefaults {
-  const found = store
+export function clusterDefaults(context: ObjectContext): ClusterDefaults {
+  const found = context.store
     .list('kubevirt.io/kubevirts')
     .findLast(({ object }) => stringAt(object, 'status', 'phase'))?.object;
-  if (!found) return readDefaults(undefined, architecture);
+  if (!found) return readDefaults(undefined, context);
   const before = known.get(found);
-  if (before?.architecture === architecture) return before;
-  const defaults = readDefaults(found, architecture);
+  if (before) return before;
+  const defaults = readDefaults(found, context);
   known.set(found, defaults);
   return defaults;
 }
 
-function readDefaults(found: ApiObject | undefined, architecture: ClusterDefaults['architecture']): ClusterDefaults {
+function readDefaults(found: ApiObject | undefined, { architecture, launcherUser }: Surroundings): ClusterDefaults {
   const configuration = at(found, 'spec', 'configuration');
   const gates = readGates(configuration);
   const binding = stringAt(configuration, 'network', 'defaultNetworkInterface');
@@ -86,7 +90,7 @@ function readDefaults(found: ApiObject | undefined, architecture: ClusterDefault
       stringAt(configuration, 'machineType') ||
       undefined,
     evictionStrategy: stringAt(configuration, 'evictionStrategy') || undefined,
-    runtimeUser: found === undefined ? undefined : gates.Root ? 0 : 107,
+    runtimeUser: found === undefined ? undefined : gates.Root ? 0 : launcherUser,
     liveUpdate: found === undefined ? undefined : readLiveUpdate(configuration),
   };
 }

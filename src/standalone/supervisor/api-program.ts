@@ -50,6 +50,8 @@ export class ApiProgram implements Component {
         port,
         tls: { key: certificates.key, cert: certificates.cert },
         tokens: identities,
+        // The pod runner has launchers run as root, whatever the gates of the KubeVirt object are.
+        launcherUser: 0,
       },
       {
         log: this.#log,
