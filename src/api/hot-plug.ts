@@ -92,6 +92,14 @@ export function sriovInterfacesOf(domain: Domain): Set<string> {
   return new Set(ours.map((name) => name.slice(sriovAliasPrefix.length)));
 }
 
+/** Those whose device the pod has: by the word of Multus, which knows nothing of claims. */
+export function sriovInterfacesInPod(vmi: VirtualMachineInstance): Interface[] {
+  const reported = (vmi.status?.interfaces ?? []).filter(isReportedByMultus);
+  const claimed = (vmi.spec?.networks ?? []).filter(({ resourceClaim }) => resourceClaim);
+  const inPod = new Set([...reported, ...claimed].map(({ name }) => name));
+  return sriovInterfaces(vmi).filter(({ name }) => inPod.has(name));
+}
+
 /** Multus has given the pod what the interface is made of: virt-controller's word in the status. */
 export function isReportedByMultus({ infoSource }: VmiInterfaceStatus): boolean {
   return infoSource?.split(', ').includes('multus-status') ?? false;

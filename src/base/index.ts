@@ -19,6 +19,7 @@ export { escapedJson, isPlainJson, plainText, plainTexts } from './plain-text.ts
 export { sameJson } from './same-json.ts';
 export { Seldom } from './seldom.ts';
 export { shareParts } from './shared-parts.ts';
+export { shownNames } from './shown-names.ts';
 export * from './sleep.ts';
 export * from './token-bucket.ts';
 export { Turn } from './turn.ts';

@@ -8,6 +8,8 @@ export type HypervisorEvent =
   | { readonly kind: 'agent'; readonly domain: DomainRef; readonly connected: boolean }
   /** Devices came or went, memory changed its size: the Domain object is out of date. */
   | { readonly kind: 'changed'; readonly domain: DomainRef }
+  /** The guest has let go of a device, or has refused to. */
+  | { readonly kind: 'unplug'; readonly domain: DomainRef; readonly alias: string; readonly isGone: boolean }
   /** An outgoing migration begins another pass over the guest's memory. */
   | { readonly kind: 'migration-pass'; readonly domain: DomainRef }
   /** A job of libvirt's has ended: `operation` is `JobOperation`; `message` is empty when libvirt says none. */
@@ -60,6 +62,11 @@ export interface Hypervisor {
   updateDevice(domain: DomainRef, xml: string, options: { readonly persistent: boolean }): Promise<void>;
   /** Asks the guest to release it, and waits some seconds for that; resolves also when the guest has not yet done so. */
   detachDevice(domain: DomainRef, xml: string, options: { readonly persistent: boolean }): Promise<void>;
+  /**
+   * Takes the device from the definition and asks the guest to release it, without waiting for that: an `unplug` event tells. To ask again changes
+   * nothing. `gone`: the guest has no such device.
+   */
+  requestUnplug(domain: DomainRef, alias: string): Promise<'asked' | 'gone'>;
   /** By target device or path. */
   blockInfo(domain: DomainRef, disk: string): Promise<BlockInfo>;
   blockResize(domain: DomainRef, disk: string, sizeBytes: bigint): Promise<void>;

@@ -193,6 +193,7 @@ export const procedures = {
   ),
   domainMigrateStartPostCopy: remote(364, flagged, nothing),
   domainMigrateGetMaxDowntime: remote(387, flagged, unsigned),
+  domainDetachDeviceAlias: remote(392, struct({ domain, alias: string, flags }), nothing),
   nodeGetSevInfo: remote(395, struct({ count: int, flags }), struct({ params: typedParams(64), count: int })),
   domainGetLaunchSecurityInfo: remote(396, flagged, struct({ params: typedParams(64) })),
   domainCheckpointCreateXml: remote(411, deviceXml, struct({ checkpoint })),

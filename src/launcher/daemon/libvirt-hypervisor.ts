@@ -10,6 +10,7 @@ import {
   type DomainRef,
   DumpFlag,
   DumpFormat,
+  isLibvirtError,
   type JobStats,
   LibvirtClient,
   LibvirtConnector,
@@ -34,6 +35,9 @@ export interface LibvirtHypervisorOptions {
 }
 
 const deviceFlags = (persistent: boolean) => AffectFlag.LIVE | (persistent ? AffectFlag.CONFIG : 0);
+/** libvirt's words and QEMU's; their code is that of any internal error. */
+const noSuchDevice = /no device found with alias/;
+const isAskedAlready = /already in the process of unplug/;
 const { CPU_TOTAL, BALLOON, VCPU, INTERFACE, BLOCK, DIRTYRATE } = StatsGroup;
 
 /** `Hypervisor` on a libvirt daemon, over two connections: what waits for the guest must not hold up the rest. */
@@ -162,6 +166,21 @@ export class LibvirtHypervisor implements Hypervisor {
 
   detachDevice(domain: DomainRef, xml: string, { persistent }: { readonly persistent: boolean }): Promise<void> {
     return this.#slow.detachDevice(domain, xml, deviceFlags(persistent));
+  }
+
+  async requestUnplug(domain: DomainRef, alias: string): Promise<'asked' | 'gone'> {
+    const detach = (flags: number) =>
+      this.#main.detachDeviceAlias(domain, alias, flags).then(
+        () => 'asked' as const,
+        (error: unknown) => {
+          if (isLibvirtError(error) && noSuchDevice.test(error.message)) return 'gone';
+          if (isLibvirtError(error) && isAskedAlready.test(error.message)) return 'asked';
+          throw error;
+        },
+      );
+    // An earlier request has taken it out of the definition.
+    await detach(AffectFlag.CONFIG);
+    return detach(AffectFlag.LIVE);
   }
 
   blockInfo(domain: DomainRef, disk: string): Promise<BlockInfo> {
@@ -333,7 +352,13 @@ export class LibvirtHypervisor implements Hypervisor {
     });
     const changed = ({ domain }: { readonly domain: DomainRef }) => this.#emit({ kind: 'changed', domain });
     await main.subscribe('deviceAdded', changed);
-    await main.subscribe('deviceRemoved', changed);
+    await main.subscribe('deviceRemoved', ({ domain, alias }) => {
+      changed({ domain });
+      this.#emit({ kind: 'unplug', domain, alias, isGone: true });
+    });
+    await main.subscribe('deviceRemovalFailed', ({ domain, alias }) => {
+      this.#emit({ kind: 'unplug', domain, alias, isGone: false });
+    });
     await main.subscribe('memoryDeviceSizeChange', changed);
     await main.subscribe('jobCompleted', ({ domain, params }) => {
       const ended = new Map(params.map(({ field, value }) => [field, value]));

@@ -22,8 +22,8 @@ export interface LiveDomain {
   readonly disks: readonly LiveDisk[];
   /** I/O threads that QEMU was started with. */
   readonly ioThreadCount: number;
-  /** Devices of the machine that are passed through. */
-  readonly hostDeviceCount: number;
+  /** Aliases of the machine's devices that are passed through; '' for one that nobody named. */
+  readonly hostDevices: readonly string[];
 }
 
 /** Throws `ConvertError` BAD_XML. */
@@ -34,14 +34,14 @@ export function readLiveDomain(xml: string): LiveDomain {
   return {
     disks: (devices ? childrenOf(devices, 'disk') : []).map(liveDisk),
     ioThreadCount: /^\d+$/.test(threads) ? Number(threads) : 0,
-    hostDeviceCount: devices ? childrenOf(devices, 'hostdev').length : 0,
+    hostDevices: (devices ? childrenOf(devices, 'hostdev') : []).map(aliasOf),
   };
 }
 
 function liveDisk(node: XmlNode): LiveDisk {
   const target = child(node, 'target')?.attributes ?? {};
   const source = child(node, 'source')?.attributes ?? {};
-  const alias = child(node, 'alias')?.attributes.name ?? '';
+  const alias = aliasOf(node);
   const isNamed = alias.startsWith(userAliasPrefix);
   return {
     name: isNamed ? alias.slice(userAliasPrefix.length) : (target.dev ?? ''),
@@ -55,6 +55,8 @@ function liveDisk(node: XmlNode): LiveDisk {
     node,
   };
 }
+
+const aliasOf = (node: XmlNode) => child(node, 'alias')?.attributes.name ?? '';
 
 /** The disk as it is, for libvirt to find it again. */
 export function liveDiskXml({ node }: LiveDisk): string {

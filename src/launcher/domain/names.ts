@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { Network, VirtualMachineInstance } from '../../api/index.ts';
+import { type Network, sriovAliasPrefix, type VirtualMachineInstance } from '../../api/index.ts';
 import { invalid } from './errors.ts';
 
 /** libvirt keeps aliases that start with this and hands them back. */
@@ -17,6 +17,9 @@ export function userAlias(field: string, name: string | undefined): { '@name': s
   }
   return { '@name': userAliasPrefix + name };
 }
+
+/** Of the device of an interface with `sriov`. */
+export const sriovAlias = (name: string) => `${userAliasPrefix}${sriovAliasPrefix}${name}`;
 
 /** `value` as one component of a file path; refuses what would lead elsewhere. */
 export function fileNamePart(field: string, value: string | undefined): string {

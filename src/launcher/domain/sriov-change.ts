@@ -1,8 +1,8 @@
-import { isReportedByMultus, sriovAliasPrefix, sriovInterfaces, type VirtualMachineInstance } from '../../api/index.ts';
+import { sriovInterfacesInPod, type VirtualMachineInstance } from '../../api/index.ts';
 import { refuseShared } from './given-devices.ts';
 import type { DeviceChange } from './interfaces-change.ts';
 import { type SriovContext, sriovDevices, sriovElements } from './interfaces-sriov.ts';
-import { userAliasPrefix } from './names.ts';
+import { sriovAlias } from './names.ts';
 import { child, childrenOf, parseXml, renderXml } from './xml.ts';
 
 /**
@@ -14,18 +14,11 @@ export function lackedSriovDevices(vmi: VirtualMachineInstance, xml: string, con
   const present = new Set(
     (machine ? childrenOf(machine, 'hostdev') : []).map((device) => child(device, 'alias')?.attributes.name),
   );
-  const devices = sriovDevices(vmi, context, interfacesInPod(vmi));
+  const devices = sriovDevices(vmi, context, sriovInterfacesInPod(vmi));
   refuseShared(devices);
   return devices
-    .filter(({ iface }) => !present.has(`${userAliasPrefix}${sriovAliasPrefix}${iface.name}`))
+    .filter(({ iface }) => !present.has(sriovAlias(iface.name)))
     .flatMap((device) =>
       sriovElements(device).map((element) => ({ name: device.iface.name, xml: renderXml('hostdev', element) })),
     );
-}
-
-function interfacesInPod(vmi: VirtualMachineInstance) {
-  const reported = (vmi.status?.interfaces ?? []).filter(isReportedByMultus).map(({ name }) => name);
-  const claimed = (vmi.spec.networks ?? []).filter(({ resourceClaim }) => resourceClaim).map(({ name }) => name);
-  const inPod = new Set([...reported, ...claimed]);
-  return sriovInterfaces(vmi).filter(({ name }) => inPod.has(name));
 }

@@ -23,13 +23,26 @@ export class MigrationAbort {
   readonly #domain: DomainRef;
   readonly #over: AbortSignal;
   readonly #deps: AbortDeps;
+  readonly #early = new AbortController();
   #state: State = { kind: 'none' };
+  #hasBegun = false;
 
   /** `over`: the migration has ended. */
   constructor(options: { readonly domain: DomainRef; readonly over: AbortSignal }, deps: AbortDeps) {
     this.#domain = options.domain;
     this.#over = options.over;
     this.#deps = deps;
+  }
+
+  /** An order has come before libvirt had anything to abort. */
+  get early(): AbortSignal {
+    return this.#early.signal;
+  }
+
+  /** libvirt is called from now on; false: an order came before. */
+  begin(): boolean {
+    this.#hasBegun = this.#state.kind === 'none';
+    return this.#hasBegun;
   }
 
   get isOrdered(): boolean {
@@ -39,6 +52,10 @@ export class MigrationAbort {
   /** Resolves when libvirt has taken the order, or could not; a second order changes nothing. */
   async order(reason: string): Promise<void> {
     if (this.#state.kind === 'taken') return;
+    if (!this.#hasBegun) {
+      this.#endEarly(reason);
+      return;
+    }
     if (this.#state.kind === 'none') this.#state = { kind: 'asked', settled: this.#ask(reason) };
     await this.#state.settled;
   }
@@ -47,6 +64,12 @@ export class MigrationAbort {
   async reasonInTheEnd(): Promise<string | undefined> {
     if (this.#state.kind === 'asked') await this.#state.settled;
     return this.#state.kind === 'taken' ? this.#state.reason : undefined;
+  }
+
+  #endEarly(reason: string): void {
+    this.#state = { kind: 'taken', reason };
+    for (const status of ['Aborting', 'Succeeded'] as const) this.#deps.onAbortStatus(status);
+    this.#early.abort();
   }
 
   async #ask(reason: string): Promise<void> {

@@ -1,8 +1,9 @@
 import type { MigrationMetadata } from '../../api/index.ts';
 import { type Clock, errorMessage, type Logger, sleep, systemClock } from '../../base/index.ts';
 import { type DomainRef, DomainState, isLibvirtError } from '../../libvirt/index.ts';
-import type { DomainStateNumbers, Hypervisor } from '../ports.ts';
+import type { DomainStateNumbers, Hypervisor, HypervisorEvent } from '../ports.ts';
 import { type AbortDeps, MigrationAbort } from './abort.ts';
+import { DeviceRelease } from './device-release.ts';
 import { outgoingJob } from './job.ts';
 import { MigrationMonitor } from './monitor.ts';
 import { firstDowntimeMs } from './monitor-rules.ts';
@@ -13,7 +14,16 @@ import type { MigrationSettings } from './settings.ts';
 /** What an attempt asks of libvirt. */
 export type MigrationCalls = Pick<
   Hypervisor,
-  'lookup' | 'state' | 'suspend' | 'resume' | 'migrate' | 'jobStats' | 'abortJob' | 'startPostCopy' | 'setMaxDowntime'
+  | 'lookup'
+  | 'state'
+  | 'suspend'
+  | 'resume'
+  | 'requestUnplug'
+  | 'migrate'
+  | 'jobStats'
+  | 'abortJob'
+  | 'startPostCopy'
+  | 'setMaxDowntime'
 >;
 
 export interface AttemptOptions {
@@ -48,6 +58,7 @@ export class MigrationAttempt {
   readonly #clock: Clock;
   readonly #over = new AbortController();
   readonly #startedMs: number;
+  readonly #release: DeviceRelease;
   readonly #monitor: MigrationMonitor;
   readonly #abort: MigrationAbort;
   #plan: MigrationPlan;
@@ -61,12 +72,13 @@ export class MigrationAttempt {
     this.#plan = options.plan;
     this.#mode = isResume(options.plan) ? 'PostCopy' : options.mode || 'PreCopy';
     this.#abort = new MigrationAbort({ domain: options.domain, over: this.#over.signal }, deps);
+    this.#release = new DeviceRelease({ domain: options.domain, interfaces: options.plan.sriovInterfaces }, deps);
     this.#monitor = this.#makeMonitor();
   }
 
-  /** libvirt says that another pass over the guest's memory begins. */
-  passBegins(): void {
-    this.#monitor.passBegins();
+  handle(event: HypervisorEvent): void {
+    if (event.kind === 'migration-pass') this.#monitor.passBegins();
+    else this.#release.handle(event);
   }
 
   /** In post-copy the guest has its memory on both nodes: there is no way back. */
@@ -76,8 +88,11 @@ export class MigrationAttempt {
 
   /** Never rejects. */
   async run(): Promise<MigrationOutcome> {
-    const monitoring = this.#monitor.run(this.#over.signal);
+    let monitoring = Promise.resolve();
     try {
+      const ended = await this.#releaseDevices();
+      if (ended) return ended;
+      monitoring = this.#monitor.run(this.#over.signal);
       return await this.#migrate();
     } catch (error) {
       return { kind: 'failed', reason: wordsOf(error) };
@@ -87,8 +102,22 @@ export class MigrationAttempt {
     }
   }
 
+  /** Undefined: libvirt may be called. */
+  async #releaseDevices(): Promise<MigrationOutcome | undefined> {
+    let failure: unknown;
+    if (this.#plan.sriovInterfaces.length > 0) {
+      await this.#release.run(this.#abort.early).catch((error: unknown) => {
+        failure = error;
+      });
+    }
+    if (!this.#abort.begin()) return { kind: 'aborted', reason: (await this.#abort.reasonInTheEnd()) ?? '' };
+    if (failure !== undefined) throw failure;
+    return undefined;
+  }
+
   /** Of a migration that an earlier process of this launcher began: its job is followed to the end. */
   async follow(): Promise<MigrationOutcome> {
+    this.#abort.begin();
     const monitoring = this.#monitor.run(this.#over.signal);
     const reason = 'the launcher was started anew during the migration, and finds the guest here';
     const outcome = await this.#afterLoss(reason).finally(() => this.#over.abort());

@@ -34,7 +34,7 @@ export class MigrationMonitor {
   readonly #options: MonitorOptions;
   readonly #deps: MonitorDeps;
   readonly #clock: Clock;
-  readonly #startedMs: number;
+  #startedMs = 0;
   #state: MonitorState;
   #loggedMs = Number.NEGATIVE_INFINITY;
   #wake: (() => void) | undefined;
@@ -44,13 +44,13 @@ export class MigrationMonitor {
     this.#options = options;
     this.#deps = deps;
     this.#clock = deps.clock ?? systemClock;
-    this.#startedMs = this.#clock.monotonicMs();
     const first = firstMonitorState(options.acceptableMs);
     this.#state = options.resumes ? { ...first, mode: 'PostCopy' } : first;
   }
 
   /** Never rejects: the migration goes on, watched or not. */
   async run(over: AbortSignal): Promise<void> {
+    this.#startedMs = this.#clock.monotonicMs();
     while (!over.aborted) {
       try {
         await this.#look();

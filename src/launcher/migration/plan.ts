@@ -1,15 +1,16 @@
 import path from 'node:path';
 import { domainName, hasDedicatedCpus, isNonRoot, type VirtualMachineInstance } from '../../api/index.ts';
-import { listOf, memberAt } from '../../base/index.ts';
+import { listOf, memberAt, shownNames } from '../../base/index.ts';
 import { MigrateFlag, type MigrationTarget } from '../../libvirt/index.ts';
-import type { LiveDisk } from '../domain/index.ts';
+import { type LiveDisk, sriovAlias } from '../domain/index.ts';
 import { LauncherError } from '../errors.ts';
 import type { MigrationSettings } from './settings.ts';
 
 export interface MigrationFacts {
   readonly vmi: VirtualMachineInstance;
   readonly disks: readonly LiveDisk[];
-  readonly hasHostDevices: boolean;
+  /** Aliases of devices of the machine. */
+  readonly hostDevices: readonly string[];
   /** 7 of QEMU 7.2. */
   readonly qemuMajor: number;
   readonly isPausedByUser: boolean;
@@ -24,6 +25,8 @@ export interface MigrationPlan {
   readonly target: MigrationTarget;
   /** `MigrateFlag`. */
   readonly flags: number;
+  /** Interfaces with a device of the machine, which the guest gives up before. */
+  readonly sriovInterfaces: readonly string[];
   /** What is done otherwise than it was asked for, for the user. */
   readonly warnings: readonly string[];
   /** The same, where it is usual: for the log. */
@@ -31,7 +34,13 @@ export interface MigrationPlan {
 }
 
 /** Of a migration that goes on already. */
-export const noPlan: MigrationPlan = { target: { connectUri: '' }, flags: 0, warnings: [], notes: [] };
+export const noPlan: MigrationPlan = {
+  target: { connectUri: '' },
+  flags: 0,
+  sriovInterfaces: [],
+  warnings: [],
+  notes: [],
+};
 
 const always = MigrateFlag.LIVE | MigrateFlag.PEER2PEER | MigrateFlag.PERSIST_DEST;
 /** Before it QEMU takes the connection that arrives first for the main one. Our agent keeps their order where it can; upstream's does not, and may be at the source. */
@@ -67,7 +76,7 @@ export function planMigration(facts: MigrationFacts, settings: MigrationSettings
     ...bandwidths(settings),
     ...(isParallel && { parallelConnections: settings.parallelConnections }),
   };
-  return { target, flags, ...remarks(facts, settings, isParallel) };
+  return { target, flags, sriovInterfaces: sriovInterfacesIn(facts), ...remarks(facts, settings, isParallel) };
 }
 
 /** The same call with other flags goes on where a post-copy broke. */
@@ -75,7 +84,7 @@ export function planResume(facts: MigrationFacts): MigrationPlan {
   const { uid = '' } = facts.vmi.metadata;
   const migrateUri = `unix://${proxySocket(facts.proxyDir, uid, memoryPort)}`;
   const flags = always | MigrateFlag.POSTCOPY | MigrateFlag.POSTCOPY_RESUME;
-  return { target: { connectUri: connectUri(facts), migrateUri }, flags, warnings: [], notes: [] };
+  return { ...noPlan, target: { connectUri: connectUri(facts), migrateUri }, flags };
 }
 
 export const usesPostCopy = ({ flags }: Pick<MigrationPlan, 'flags'>) => (flags & MigrateFlag.POSTCOPY) !== 0;
@@ -139,12 +148,23 @@ function remarks({ qemuMajor }: MigrationFacts, settings: MigrationSettings, isP
   };
 }
 
-function refuseUnsupported({ vmi, hasHostDevices }: MigrationFacts): void {
+const isSriov = (alias: string) => alias.startsWith(sriovAlias(''));
+
+/** Throws INVALID_REQUEST. */
+function sriovInterfacesIn({ hostDevices, isPausedByUser }: MigrationFacts): string[] {
+  const names = hostDevices.filter(isSriov).map((alias) => alias.slice(sriovAlias('').length));
+  if (names.length === 0 || !isPausedByUser) return names;
+  const problem = `a paused guest cannot give up its SR-IOV interfaces (${shownNames(names)}), and cannot migrate with them`;
+  throw new LauncherError('INVALID_REQUEST', `${problem}: let it run, and migrate it again`);
+}
+
+function refuseUnsupported({ vmi, hostDevices }: MigrationFacts): void {
+  const others = hostDevices.filter((alias) => !isSriov(alias));
   const targetUid = memberAt(vmi, 'status', 'migrationState', 'targetState', 'virtualMachineInstanceUID');
   const isElsewhere = typeof targetUid === 'string' && targetUid !== '' && targetUid !== vmi.metadata.uid;
   const what = [
     hasDedicatedCpus(vmi) && 'dedicated CPUs',
-    hasHostDevices && 'devices of the host',
+    others.length > 0 && `devices of the host (${shownNames(others.map((alias) => alias || 'one without a name'))})`,
     migratedVolumes(vmi).length > 0 && 'volumes that move to other claims',
     isElsewhere && 'another VMI as its target',
   ].find(Boolean);

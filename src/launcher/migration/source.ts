@@ -113,8 +113,7 @@ export class MigrationSource {
   }
 
   handle(event: HypervisorEvent): void {
-    if (event.kind === 'migration-pass' && event.domain.name === this.#options.domainName)
-      this.#run?.attempt.passBegins();
+    if (event.kind === 'connected' || event.domain.name === this.#options.domainName) this.#run?.attempt.handle(event);
   }
 
   /** Of a launcher that was started anew: a migration that it still has open is followed, or has failed. */
@@ -160,11 +159,11 @@ export class MigrationSource {
 
   async #facts(vmi: VirtualMachineInstance, domain: DomainRef, state: DomainStateNumbers): Promise<MigrationFacts> {
     const { hypervisor } = this.#deps;
-    const { disks, hostDeviceCount } = readLiveDomain(await hypervisor.xml(domain));
+    const { disks, hostDevices } = readLiveDomain(await hypervisor.xml(domain));
     return {
       vmi,
       disks,
-      hasHostDevices: hostDeviceCount > 0,
+      hostDevices,
       qemuMajor: Number.parseInt((await hypervisor.version()).slice('QEMU '.length), 10) || 0,
       isPausedByUser: isPausedByUser(state),
       proxyDir: this.#options.proxyDir,

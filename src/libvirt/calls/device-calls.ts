@@ -29,6 +29,11 @@ export abstract class DeviceCalls extends DomainCalls {
     return this.invoke(procedures.domainDetachDevice, { domain, xml, flags }, options);
   }
 
+  /** Asks for removal, as `detachDevice`, and does not wait for it. `flags`: `AffectFlag`. */
+  detachDeviceAlias(domain: DomainRef, alias: string, flags = 0, options?: LibvirtCallOptions): Promise<void> {
+    return this.invoke(procedures.domainDetachDeviceAlias, { domain, alias, flags }, options);
+  }
+
   /** `flags`: `AffectFlag`. */
   updateDevice(domain: DomainRef, xml: string, flags = 0, options?: LibvirtCallOptions): Promise<void> {
     return this.invoke(procedures.domainUpdateDevice, { domain, xml, flags }, options);

@@ -1,4 +1,4 @@
-import { isReportedByMultus, sriovInterfaces, sriovInterfacesOf } from '../../../api/index.ts';
+import { sriovInterfacesInPod, sriovInterfacesOf } from '../../../api/index.ts';
 import { backoffDelayMs } from '../../../base/index.ts';
 import type { Facts } from './facts.ts';
 import type { Plan, Rule } from './rule.ts';
@@ -12,16 +12,15 @@ const plugLimitMs = 5 * 3_600_000;
 const plugLatestMs = 1_000;
 
 /**
- * Interfaces whose device the pod has and the guest has not: it was taken from the guest for a migration. Those of claims are none of
- * them, as Multus knows nothing of them.
+ * Interfaces whose device the pod has and the guest has not: it was taken from the guest for a migration, after which it may have stayed. Upstream leaves
+ * out those of claims, which such a guest never gets back.
  */
 export function missingInterfaces({ vmi, domainState }: Facts): string[] {
   if (!vmi || domainState.kind !== 'alive') return [];
-  const wanted = sriovInterfaces(vmi);
-  if (wanted.length === 0) return [];
-  const inPod = new Set((vmi.status?.interfaces ?? []).filter(isReportedByMultus).map(({ name }) => name));
+  const inPod = sriovInterfacesInPod(vmi);
+  if (inPod.length === 0) return [];
   const inGuest = sriovInterfacesOf(domainState.domain);
-  return wanted.map(({ name }) => name).filter((name) => inPod.has(name) && !inGuest.has(name));
+  return inPod.map(({ name }) => name).filter((name) => !inGuest.has(name));
 }
 
 /** After its launcher was given the VMI. */
@@ -57,10 +56,10 @@ function plug(facts: Facts): Plan {
   };
 }
 
-/** Devices that a guest lost on its way to another node (pkg/virt-handler/vm.go, `hotplugSriovInterfaces`). */
+/** Devices that a guest lost on its way to another node, or for a migration that came to nothing (pkg/virt-handler/vm.go, `hotplugSriovInterfaces`). */
 export const sriovRule: Rule = {
   name: 'sriov-plug-due',
-  why: 'The pod has a network device of the machine that the guest lost when it migrated, so its launcher is told to give it back.',
+  why: 'The pod has a network device of the machine that was taken from the guest for a migration, so its launcher is told to give it back.',
   when: (facts) => lacksInterfaces(facts) && plugPauseLeftMs(facts) <= 0,
   plan: plug,
 };

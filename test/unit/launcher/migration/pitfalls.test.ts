@@ -44,7 +44,7 @@ function factsOf(vmi: VirtualMachineInstance, change: Partial<MigrationFacts> = 
   return {
     vmi,
     disks: readLiveDomain(`<domain><devices>${disks}</devices></domain>`).disks,
-    hasHostDevices: false,
+    hostDevices: [],
     qemuMajor: 7,
     isPausedByUser: false,
     proxyDir: '/p',
@@ -233,7 +233,7 @@ test('what this launcher cannot move is refused in words, before anything is not
     assert.throws(() => plan({}, factsOf(vmi, change)), { code: 'NOT_SUPPORTED' });
   const { spec } = guestOf();
   refused({ ...guestOf(), spec: { ...spec, domain: { ...spec.domain, cpu: { dedicatedCpuPlacement: true } } } });
-  refused(guestOf(), { hasHostDevices: true });
+  refused(guestOf(), { hostDevices: ['ua-sriov-blue', 'ua-gpu-card'] });
   refused(guestOf({ migratedVolumes: [{ volumeName: 'claim' }] }));
   const { order, metadata } = await migrationBench(t);
   await assert.rejects(order('m1', usual, { migratedVolumes: [{ volumeName: 'x' }] }), { code: 'NOT_SUPPORTED' });

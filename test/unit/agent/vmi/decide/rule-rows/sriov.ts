@@ -11,13 +11,24 @@ interface Given extends Pick<FlatMemory, 'plugTries' | 'plugRefusal'> {
   readonly isInGuest?: boolean;
   readonly domain?: Domain;
   readonly status?: object;
+  /** Its device is of a claim. */
+  readonly isClaimed?: boolean;
 }
 
 /** A guest with the interface `fast`, which its pod has. */
 export function sriov(given: Given = {}): Partial<Observation> {
-  const { infoSource = 'multus-status', state, isInGuest = false, domain = domainOf(), status, ...remembered } = given;
+  const {
+    infoSource = 'multus-status',
+    state,
+    isInGuest = false,
+    domain = domainOf(),
+    status,
+    isClaimed,
+    ...remembered
+  } = given;
+  const networks = isClaimed && [{ name: 'fast', resourceClaim: { claimName: 'card', requestName: 'port' } }];
   const interfaces = [{ name: 'fast', sriov: {}, ...(state && { state }) }];
-  const vmi = vmiOf('Running', { spec: { domain: { devices: { interfaces } } } });
+  const vmi = vmiOf('Running', { spec: { domain: { devices: { interfaces } }, ...(networks && { networks }) } });
   Object.assign(vmi.status ?? {}, { interfaces: [{ name: 'fast', infoSource }], ...status });
   if (isInGuest)
     domain.Spec.Devices = {
@@ -33,6 +44,14 @@ export const triedAt = (count: number, sinceMs: number, firstMs = sinceMs) => ({
   lastMs: nowMs - sinceMs,
 });
 
+const failedMigration = {
+  ...migrating,
+  startTimestamp: '2026-01-01T00:00:00Z',
+  endTimestamp: '2026-01-01T00:01:00Z',
+  completed: true,
+  failed: true,
+};
+
 const plugs = { steps: ['adjustHost', 'hotplugHostDevices'], requeueAfterMs: 0 };
 
 export const sriovRows: readonly Row[] = [
@@ -40,6 +59,26 @@ export const sriovRows: readonly Row[] = [
     rule: 'sriov-plug-due',
     when: 'it arrived without the device that its pod here has',
     given: sriov(),
+    expect: plugs,
+  },
+  {
+    rule: 'sriov-plug-due',
+    when: 'it lacks the device of a claim, of which Multus knows nothing',
+    given: sriov({ infoSource: '', isClaimed: true }),
+    expect: plugs,
+  },
+  {
+    rule: 'sriov-plug-due',
+    when: 'it gave its device up for a migration that has failed, and stayed',
+    given: sriov({ status: { migrationState: failedMigration } }),
+    expect: plugs,
+  },
+  {
+    rule: 'sriov-plug-due',
+    when: 'it gave its device up for a migration that was aborted, and stayed',
+    given: sriov({
+      status: { migrationState: { ...failedMigration, abortRequested: true, abortStatus: 'Succeeded' } },
+    }),
     expect: plugs,
   },
   {
