@@ -155,6 +155,9 @@ export class VmBackup {
   readonly #deps: VmBackupDeps;
   #stop: Stop | undefined;
   #isEnding = false;
+  /** Begins that are under way, or whose outcome is being found out: that libvirt has no job (yet) is no end then. */
+  #beginnings = 0;
+  #mayHaveMissedEnd = false;
 
   constructor(options: VmBackupOptions, deps: VmBackupDeps) {
     this.#options = options;
@@ -176,6 +179,8 @@ export class VmBackup {
   /** After a start of this process, and whenever events of libvirt may have been missed. */
   async resume(): Promise<void> {
     if (!this.isUnderWay) return;
+    this.#mayHaveMissedEnd = this.#beginnings > 0;
+    if (this.#mayHaveMissedEnd) return;
     if (!(await this.#hasJob())) {
       await this.#end(
         false,
@@ -238,13 +243,26 @@ export class VmBackup {
     // From here on a second order finds this one.
     this.#stop = undefined;
     this.#tell(begun(order));
+    await this.#asBeginning(async () => {
+      try {
+        await this.#copy(order, directories);
+      } catch (error) {
+        if (isUnanswered(error) && (await this.#mayHaveBegun(order, error))) return;
+        await this.#clear();
+        this.#deps.metadata.updateMetadata({ Backup: present });
+        throw error instanceof LibvirtError ? startFailure(error, order.mode) : error;
+      }
+    });
+  }
+
+  /** What `resume` would have looked at meanwhile is looked at afterwards. */
+  async #asBeginning(work: () => Promise<void>): Promise<void> {
+    this.#beginnings++;
     try {
-      await this.#copy(order, directories);
-    } catch (error) {
-      if (isUnanswered(error) && (await this.#mayHaveBegun(order, error))) return;
-      await this.#clear();
-      this.#deps.metadata.updateMetadata({ Backup: present });
-      throw error instanceof LibvirtError ? startFailure(error, order.mode) : error;
+      await work();
+    } finally {
+      this.#beginnings--;
+      if (this.#beginnings === 0 && this.#mayHaveMissedEnd) this.#run(this.resume());
     }
   }
 
@@ -257,7 +275,7 @@ export class VmBackup {
     const hasJob = await this.#hasJob().catch(() => undefined);
     if (hasJob === false && isLibvirtError(cause, 'CALL_TIMEOUT')) return false;
     if (hasJob !== true) {
-      this.#run(this.#settle());
+      this.#run(this.#asBeginning(() => this.#settle()));
       throw new LauncherError('BUSY', `backup ${name}: ${unknownStart}`, { cause });
     }
     this.#noteLateStart();

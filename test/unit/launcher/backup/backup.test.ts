@@ -487,3 +487,42 @@ test('one that has not begun then is taken back; one of which libvirt says nothi
     assert.deepEqual([told().Failed, existsSync(directory)], [!hasBegun, hasBegun]);
   }
 });
+
+test('libvirt that is connected to anew while a backup begins, or while that is found out, says nothing of its end', async (t) => {
+  const beginning = await guest(t);
+  let freeze = () => {};
+  const frozen = new Promise<void>((resolve) => {
+    freeze = resolve;
+  });
+  beginning.deps.freezer.freeze = () => frozen as Promise<undefined>;
+  const ordered = beginning.order();
+  await eventually(() => assert.ok(existsSync(beginning.directory)));
+  await beginning.backup.resume();
+  beginning.begins();
+  freeze();
+  await ordered;
+  assert.deepEqual([beginning.told().EndTimestamp, existsSync(beginning.directory)], [null, true]);
+
+  const asking = await guest(t);
+  asking.hypervisor.failures.set('beginBackup', late());
+  asking.hypervisor.failures.set('jobStats', late());
+  await assert.rejects(asking.order({ skipQuiesce: true }), { code: 'BUSY' });
+  await asking.backup.resume();
+  assert.equal(asking.told().EndTimestamp, null);
+});
+
+test('the end of a backup that libvirt could not tell of while it began is found afterwards', async (t) => {
+  const { backup, deps, order, directory, settled, told } = await guest(t);
+  let freeze = () => {};
+  const frozen = new Promise<void>((resolve) => {
+    freeze = resolve;
+  });
+  deps.freezer.freeze = () => frozen as Promise<undefined>;
+  const ordered = order();
+  await eventually(() => assert.ok(existsSync(directory)));
+  await backup.resume();
+  freeze();
+  await ordered;
+  await settled();
+  assert.equal(told().Failed, true);
+});
