@@ -84,27 +84,29 @@ export class CheckpointFiles {
 
   async #setAside(uid: string, cause: CodedError<string>): Promise<Unusable> {
     this.#newerSinceMs.delete(uid);
-    const became = await this.#moveAside(uid);
+    const { became, isGone } = await this.#moveAside(uid);
     const isLarge = cause.code === 'TOO_LARGE';
     const code = cause instanceof HostWorkError ? cause.code : isLarge ? 'CHECKPOINT_TOO_LARGE' : 'CHECKPOINT_INVALID';
-    const text = `the checkpoint of VMI ${uid} cannot be used and ${became} (${cause.message}): its hooks begin anew`;
+    const problem = `the checkpoint of VMI ${uid} cannot be used and ${became} (${cause.message})`;
+    const text = isGone ? `${problem}: its hooks begin anew` : `${problem}: none can be saved in its place`;
     return { kind: 'unusable', problem: new HostWorkError(code, text, { cause }) };
   }
 
-  /** What became of it, in words. */
-  async #moveAside(uid: string): Promise<string> {
+  async #moveAside(uid: string): Promise<{ readonly became: string; readonly isGone: boolean }> {
     const aside = `${uid}${asideSuffix}`;
     try {
       const others = (await this.#files.list()).filter((name) => name.endsWith(asideSuffix) && name !== aside);
       await this.#files.remove(others.length < maxAside ? aside : uid);
-      if (others.length >= maxAside) return `was removed, since ${others.length} others are kept already`;
+      if (others.length >= maxAside) {
+        return { became: `was removed, since ${others.length} others are kept already`, isGone: true };
+      }
       await this.#files.rename(uid, aside);
-      return 'was set aside';
+      return { became: 'was set aside', isGone: true };
     } catch (error) {
       // Another process of the agent was faster.
-      if (errorCode(error) === 'ENOENT') return 'was set aside';
+      if (errorCode(error) === 'ENOENT') return { became: 'was set aside', isGone: true };
       const advice = `see that the private directory of this agent can be written, and remove ${uid} from its checkpoints`;
-      return `could not be set aside: ${errorMessage(error)}: ${advice}`;
+      return { became: `could not be set aside: ${errorMessage(error)}: ${advice}`, isGone: false };
     }
   }
 
@@ -115,7 +117,7 @@ export class CheckpointFiles {
   async write(uid: string, text: string, before: string | undefined): Promise<void> {
     if (!isFileName(uid)) throw nameless(uid);
     try {
-      if (!(await this.#files.exchange(uid, { before, after: text, maxBytes: maxCheckpointBytes }))) throw changed(uid);
+      await this.#exchange(uid, before, text);
     } catch (cause) {
       if (cause instanceof HostWorkError) throw cause;
       const isFull = ['ENOSPC', 'EDQUOT'].includes(errorCode(cause) ?? '');
@@ -132,21 +134,25 @@ export class CheckpointFiles {
   async remove(uid: string, before: string | undefined): Promise<void> {
     if (!isFileName(uid)) return;
     this.#newerSinceMs.delete(uid);
-    const isGone = (text: string | undefined) =>
-      this.#files.exchange(uid, { before: text, after: undefined, maxBytes: maxCheckpointBytes });
     try {
-      if (!(await isGone(before))) {
-        // What cannot be used is no agent's work; it may not have been possible to set it aside before.
-        const found = await this.read(uid);
-        if (found.kind !== 'unusable') throw changed(uid);
-        if (!(await isGone(undefined))) throw found.problem;
-      }
+      await this.#exchange(uid, before, undefined);
       await this.#files.remove(`${uid}${asideSuffix}`);
     } catch (cause) {
       if (cause instanceof HostWorkError) throw cause;
       const problem = `the checkpoint of VMI ${uid} was not removed (${errorMessage(cause)}): it is tried again`;
       throw new HostWorkError('CHECKPOINT_NOT_REMOVED', problem, { cause });
     }
+  }
+
+  /** Rejects with CHECKPOINT_CHANGED, and with what is wrong with a checkpoint that can neither be used nor be moved away. */
+  async #exchange(uid: string, before: string | undefined, after: string | undefined): Promise<void> {
+    const isDone = (given: string | undefined) =>
+      this.#files.exchange(uid, { before: given, after, maxBytes: maxCheckpointBytes });
+    if (await isDone(before)) return;
+    // What cannot be used is no agent's work; it may not have been possible to set it aside before.
+    const found = await this.read(uid);
+    if (found.kind !== 'unusable') throw changed(uid);
+    if (!(await isDone(undefined))) throw found.problem;
   }
 
   /** A disk that fails once may do the next time. */

@@ -167,6 +167,27 @@ test('a checkpoint that cannot be set aside is not said to be', async () => {
   assert.match(end.parts[0]?.because ?? '', /cannot be used and could not be set aside: EIO: disk/);
 });
 
+test('a start beside a checkpoint that can neither be used nor be set aside says so, and blames no other agent', async () => {
+  const files = memoryFiles();
+  files.files.set(uid, 'torn');
+  const { rename } = files;
+  files.rename = async () => Promise.reject(Object.assign(new Error('EIO: disk'), { code: 'EIO' }));
+  const machine = new Machine();
+  const work = workOf([machine.mountHook('mount')], files);
+  const end = await work.run(requestOf());
+  assert.equal(end.kind, 'failed');
+  for (const { because = '' } of end.parts.slice(0, 2)) {
+    assert.match(
+      because,
+      /^CHECKPOINT_INVALID: .*could not be set aside: EIO: disk: see that .*: none can be saved in its place$/,
+    );
+  }
+  assert.deepEqual([...machine.mounts], [], 'what nothing tells of is not made');
+  files.rename = rename;
+  assert.equal((await work.run(requestOf())).kind, 'done');
+  assert.deepEqual([...machine.mounts], ['mount 2']);
+});
+
 test('a checkpoint that can neither be used nor be set aside keeps no VM: what is not known stays mounted, and that is told', async () => {
   const files = memoryFiles();
   files.files.set(uid, 'torn');
