@@ -499,7 +499,7 @@ export class VmBackup {
     if (this.#stop?.why === 'guest-stands-still') return this.#stop.reason;
     if (this.#stop) {
       const tunnel = tunnelIn(this.#deps.metadata.metadata.Backup?.Tunnel);
-      return this.#stop.isUnread || tunnel === 'ordered' ? unread[tunnel] : undefined;
+      return this.#stop.isUnread || tunnel !== 'connected' ? unread[tunnel] : undefined;
     }
     if (isDone && (await this.#running().catch(() => undefined))) return undefined;
     return await this.#said(message, 'Pull');
@@ -594,7 +594,6 @@ export class VmBackup {
 /** It may have taken effect. */
 const isUnanswered = (error: unknown) => isLibvirtError(error, 'CALL_TIMEOUT', 'CONNECTION_LOST');
 
-/** A launcher of an earlier version noted none. */
 function tunnelIn(text: unknown): BackupMetadata['Tunnel'] {
   return text === 'ordered' || text === 'connected' ? text : 'none';
 }

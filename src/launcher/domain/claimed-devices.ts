@@ -1,6 +1,6 @@
 import path from 'node:path';
 import { sriovInterfaces, type VirtualMachineInstance } from '../../api/index.ts';
-import { isRecord, listOf, memberAt } from '../../base/index.ts';
+import { isRecord, listOf, memberAt, shownNames } from '../../base/index.ts';
 import { ConvertError, invalid } from './errors.ts';
 import { type ClaimRequest, type GivenDevice, isMediatedUuid } from './given-devices.ts';
 import { isPciAddress } from './pci.ts';
@@ -12,7 +12,6 @@ export const deviceMetadataSuffix = '-metadata.json';
 
 /** Of one shape: Kubernetes 1.36 has the first of them, 1.37 both. */
 const apiVersions = ['v1alpha1', 'v1beta1'].map((version) => `metadata.resource.k8s.io/${version}`);
-const shownVersions = 8;
 const pciAttribute = 'resource.kubernetes.io/pciBusID';
 const mediatedAttribute = 'mdevUUID';
 
@@ -112,9 +111,8 @@ function metadataIn(text: string, bad: (problem: string) => ConvertError): Recor
     versions.push(version);
   }
   if (versions.length === 0) throw bad('is empty');
-  const shown = versions.slice(0, shownVersions).map((version) => version.slice(0, 64));
-  const more = versions.length > shownVersions ? ` and ${versions.length - shownVersions} more` : '';
-  throw bad(`is of versions ${shown.join(', ')}${more}, and ${apiVersions.join(', ')} are known`);
+  const shown = versions.map((version) => version.slice(0, 64));
+  throw bad(`is of versions ${shownNames(shown)}, and ${apiVersions.join(', ')} are known`);
 }
 
 /** Cuts a text after each object that ends on its outermost level. What is no object is a part as well. */

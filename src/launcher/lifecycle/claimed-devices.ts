@@ -1,7 +1,7 @@
 import { readdir } from 'node:fs/promises';
 import path from 'node:path';
 import type { VirtualMachineInstance } from '../../api/index.ts';
-import { errorCode, errorMessage } from '../../base/index.ts';
+import { errorCode, errorMessage, shownNames } from '../../base/index.ts';
 import { readPlainFile } from '../../host/index.ts';
 import {
   type ClaimedDevices,
@@ -28,7 +28,7 @@ export async function readClaimedDevices(vmi: VirtualMachineInstance, directory:
     const [file, ...others] = await metadataFiles(place);
     if (file === undefined) throw notTold(request, place);
     if (others.length > 0) {
-      const problem = `drivers ${[file, ...others].join(', ')} all tell of the request ${request.requestName}`;
+      const problem = `drivers ${shownNames([file, ...others])} all tell of the request ${request.requestName}`;
       const advice = 'a guest gets one device by each: write a request of one device class for each';
       throw new ConvertError('BAD_DEVICE', `${request.field}: ${problem}: ${advice}`);
     }

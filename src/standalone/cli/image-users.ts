@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { type KubeObject, resources } from '../../api/index.ts';
-import { errorMessage, memberAt } from '../../base/index.ts';
+import { errorMessage, memberAt, shownNames } from '../../base/index.ts';
 import type { KubeClient } from '../../kube/index.ts';
 import { NodeError } from '../errors.ts';
 import { memberPaths, type NodePaths } from '../paths.ts';
@@ -85,8 +85,6 @@ function isMounted(dir: string, mountinfo: string): boolean {
 export function refuseUsed(users: ImageUsers, reference: string, doing: string): void {
   const found = users.get(reference) ?? [];
   if (found.length === 0) return;
-  const shown = found.slice(0, 5).join(', ');
-  const more = found.length > 5 ? ` and ${found.length - 5} more` : '';
-  const text = `${reference} is used by ${shown}${more}: it is not ${doing}. Use another name, or --force: who runs keeps what it has until it ends`;
+  const text = `${reference} is used by ${shownNames(found, 5)}: it is not ${doing}. Use another name, or --force: who runs keeps what it has until it ends`;
   throw new NodeError('IMAGE_IN_USE', text);
 }

@@ -7,6 +7,7 @@ import { BackupGuest, mebibyte } from '../../fixtures/backup-guest.ts';
 import { eventually } from '../../fixtures/eventually.ts';
 import { LauncherBench } from '../../fixtures/launcher-bench.ts';
 import { launcherVmi } from '../../fixtures/launcher-vmi.ts';
+import { WaitingExporter } from '../../fixtures/waiting-exporter.ts';
 
 /** Nothing runs in it: it is QEMU, libvirt and the launcher that are tried. */
 const vmi = launcherVmi();
@@ -23,11 +24,17 @@ const ok = { success: true, message: '' };
 describe('backups that are read at the socket of QEMU', () => {
   let bench: LauncherBench;
   let now: BackupGuest;
+  let exporter: WaitingExporter;
 
   const socket = () => path.join(now.pod.socketsDir, 'backup-nbd-sock');
   const pull = (backupName: string, change: object = {}) =>
     now.order({ mode: 'Pull', backupName, skipQuiesce: true, ...change });
   const abort = (backupName: string) => pull(backupName, { cmd: 'Abort' });
+  /** Only of what an exporter could read it is a backup. */
+  const brought = async (backupName: string) => {
+    assert.deepEqual(await pull(backupName, exporter.order), ok);
+    await eventually(async () => assert.equal((await now.metadata()).Tunnel, 'connected', now.pod.log()), 20_000);
+  };
   /** As a backup program reads it. */
   const exported = (mib: number) => {
     const raw = path.join(now.pod.shareDir, 'pulled.raw');
@@ -46,10 +53,12 @@ describe('backups that are read at the socket of QEMU', () => {
 
   before(async () => {
     bench = await LauncherBench.create();
+    exporter = await WaitingExporter.start();
     now = await BackupGuest.start(bench, vmi, emptyDisk);
   });
   after(async () => {
     now?.shell.close();
+    await exporter?.close();
     await bench?.dispose();
   });
 
@@ -64,6 +73,7 @@ describe('backups that are read at the socket of QEMU', () => {
     assert.equal(CheckpointName, now.checkpointOf('full'));
     assert.equal(Volumes, '[{"volumeName":"data","diskTarget":"vda"}]');
     assert.deepEqual(readdirSync(now.backupDir('full')), ['full-data.qcow2']);
+    await brought('full');
     assert.deepEqual(await abort('full'), ok);
     const told = await now.ended('full');
     assert.deepEqual([told.Completed, told.Failed, told.BackupMsg], [true, false, '']);
@@ -78,6 +88,7 @@ describe('backups that are read at the socket of QEMU', () => {
       [5, 65536],
     ]);
     assert.deepEqual([exported(1), exported(5)], ['bbbbb', 'ccccc']);
+    await brought('more');
     assert.deepEqual(await abort('more'), ok);
     assert.equal((await now.ended('more')).Failed, false);
     await now.fill('d', 9);
@@ -100,6 +111,16 @@ describe('backups that are read at the socket of QEMU', () => {
     assert.match((await pull('long')).message, /^backup long has ended already: make one with another name$/);
   });
 
+  test('one that no exporter was told of is none, whoever ends it, and nothing goes on from its checkpoint', async () => {
+    assert.deepEqual(await pull('unread'), ok);
+    assert.deepEqual(await abort('unread'), ok);
+    const { Failed, BackupMsg } = await now.ended('unread');
+    assert.equal(Failed, true);
+    assert.match(String(BackupMsg), /^nobody could read it, because its launcher was told of no exporter: /);
+    const after = await pull('after', { incremental: now.checkpointOf('unread') });
+    assert.match(after.message, /no disk knows checkpoint unread/);
+  });
+
   test('no other place is written to', async () => {
     for (const [change, told] of [
       [{ targetPath: '/etc' }, /is no place for a backup/],
@@ -118,6 +139,7 @@ describe('backups that are read at the socket of QEMU', () => {
     rmSync(now.backupDir('robbed'), { recursive: true });
     await now.fill('e', 5);
     assert.equal(exported(5), 'ccccc');
+    await brought('robbed');
     assert.deepEqual(await abort('robbed'), ok);
     assert.equal((await now.ended('robbed')).Failed, false);
   });

@@ -1,4 +1,4 @@
-import { type Clock, type Component, type Logger, systemClock } from '../../../base/index.ts';
+import { type Clock, type Component, type Logger, shownNames, systemClock } from '../../../base/index.ts';
 import { RateLimiter } from '../../../kube/index.ts';
 import { type KeyResult, ReadYourWrites, SingleReconciler } from '../../../reconcile/index.ts';
 import { ownNodeByName } from '../own-node.ts';
@@ -214,7 +214,7 @@ export class NodeLabels implements Component {
   /** Nothing is to be done but for what is dropped, whose time has not come. */
   #untilDropped(): KeyResult {
     const { keys, nextInMs = 0 } = this.#dropped;
-    const problem = `the API server takes the patch, but drops ${short(keys)}: a webhook or a policy of this cluster takes labels out`;
+    const problem = `the API server takes the patch, but drops ${shownNames(keys, 3)}: a webhook or a policy of this cluster takes labels out`;
     this.#obstacle = `${problem}; tried again at least once per hour`;
     return { kind: 'done', requeueAfterMs: Math.max(soonMs, nextInMs) };
   }
@@ -222,12 +222,12 @@ export class NodeLabels implements Component {
   #reportDropped(node: Node): void {
     const unreported = this.#dropped.takeUnreported();
     if (unreported.length === 0) return;
-    this.#deps.log.warn({ labels: short(unreported) }, 'the API server drops labels of the node');
+    this.#deps.log.warn({ labels: shownNames(unreported, 3) }, 'the API server drops labels of the node');
     this.#deps.recordEvent(node, {
       type: 'Warning',
       reason: 'NodeLabelsDropped',
       message:
-        `the API server takes these labels and drops them again: ${short(unreported)}. VMs that need them are not placed here. ` +
+        `the API server takes these labels and drops them again: ${shownNames(unreported, 3)}. VMs that need them are not placed here. ` +
         'Let the webhook or policy that does so leave labels of kubevirt.io alone',
     });
   }
@@ -272,11 +272,7 @@ function labelsOf(node: Node): Readonly<Record<string, string>> {
 }
 
 function keysOf(changes: LabelChanges): string {
-  return short(Object.keys(changes));
-}
-
-function short(keys: readonly string[]): string {
-  return keys.length > 3 ? `${keys.slice(0, 3).join(', ')} and ${keys.length - 3} more` : keys.join(', ');
+  return shownNames(Object.keys(changes), 3);
 }
 
 function summary(changes: LabelChanges) {

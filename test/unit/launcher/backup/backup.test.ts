@@ -277,12 +277,8 @@ test('a guest that cannot be frozen is backed up all the same, and that stays to
 
 test('a pull is brought to the exporter that the agent names, and the connection ends with the backup', async (t) => {
   const { order, begins, hypervisor, ended, settled, tunnels } = await guest(t);
-  const authority = await TestAuthority.make();
-  t.after(() => authority.remove());
-  const { cert, key } = await authority.issue();
-  const named = { exportServerAddr: 'x.default.svc', exportServerName: 'x.default.svc.cluster.local' };
-  const papers = { backupCert: cert, backupKey: key, caCert: authority.pair.cert };
-  const toExport = { cmd: 'Export', mode: 'Pull', ...named, ...papers };
+  const toExport = await exportOrder(t);
+  const { backupCert: cert, backupKey: key, caCert: ca } = toExport;
   await assert.rejects(order(toExport), /backup b is not under way: there is nothing to be read/);
   await order({ mode: 'Pull' });
   begins();
@@ -293,18 +289,26 @@ test('a pull is brought to the exporter that the agent names, and the connection
     ['exportServerName', ''],
     ['backupKey', undefined],
     ['caCert', 'garbage'],
-    ['backupCert', authority.pair.cert],
+    ['backupCert', ca],
   ] as const) {
     await assert.rejects(order({ ...toExport, [field]: value }), { code: 'INVALID_REQUEST' }, field);
   }
   assert.deepEqual(tunnels, []);
   await order(toExport);
   const to = { address: 'x.default.svc', serverName: 'x.default.svc.cluster.local', cert, key };
-  assert.deepEqual(tunnels, [{ ...to, ca: authority.pair.cert }]);
+  assert.deepEqual(tunnels, [{ ...to, ca }]);
   hypervisor.emit(ended(false, 'Operation canceled'));
   await settled();
   assert.equal(tunnels.at(-1), 'closed');
 });
+
+async function exportOrder(t: TestContext) {
+  const authority = await TestAuthority.make();
+  t.after(() => authority.remove());
+  const { cert, key } = await authority.issue();
+  const named = { exportServerAddr: 'x.default.svc', exportServerName: 'x.default.svc.cluster.local' };
+  return { cmd: 'Export', mode: 'Pull', ...named, backupCert: cert, backupKey: key, caCert: authority.pair.cert };
+}
 
 test('a pull that no exporter was ever reached for has failed, and leaves no checkpoint behind', async (t) => {
   const discardCheckpoint = true;
@@ -313,18 +317,15 @@ test('a pull that no exporter was ever reached for has failed, and leaves no che
     ['connected', {}, /^$/],
     // virt-controller never told anybody where it is read.
     ['connected', { discardCheckpoint }, /^nobody could read it, because it was ended before its exporter was ready/],
+    // Upstream's controller says nothing of it.
+    ['none', {}, /^nobody could read it, because its launcher was told of no exporter: /],
     ['none', { discardCheckpoint }, /^nobody could read it, because its launcher was told of no exporter: /],
   ] as const) {
     const hasFailed = !message.test('');
     const { order, begins, hypervisor, ended, settled, told, reach } = await guest(t);
-    const authority = await TestAuthority.make();
-    t.after(() => authority.remove());
-    const { cert, key } = await authority.issue();
-    const named = { exportServerAddr: 'x.default.svc', exportServerName: 'x.default.svc.cluster.local' };
     await order({ mode: 'Pull' });
     begins();
-    const papers = { backupCert: cert, backupKey: key, caCert: authority.pair.cert };
-    if (tunnel !== 'none') await order({ cmd: 'Export', mode: 'Pull', ...named, ...papers });
+    if (tunnel !== 'none') await order(await exportOrder(t));
     if (tunnel === 'connected') reach();
     hypervisor.onAbort = async () => hypervisor.emit(ended(false, 'Operation canceled'));
     await order({ cmd: 'Abort', ...abort });
@@ -339,12 +340,7 @@ test('nobody reads a push', async (t) => {
   const { order, begins } = await guest(t);
   await order();
   begins();
-  const authority = await TestAuthority.make();
-  t.after(() => authority.remove());
-  const { cert, key } = await authority.issue();
-  const named = { exportServerAddr: 'x', exportServerName: 'x', backupCert: cert, backupKey: key };
-  const asked = order({ cmd: 'Export', mode: 'Pull', ...named, caCert: authority.pair.cert });
-  await assert.rejects(asked, /backup b is in mode Push, which nobody reads/);
+  await assert.rejects(order(await exportOrder(t)), /backup b is in mode Push, which nobody reads/);
 });
 
 test('a guest without tracked disks, and places that are none, are refused', async (t) => {
@@ -378,7 +374,7 @@ test('files that somebody has deleted meanwhile are no backup', async (t) => {
 });
 
 test('a pull is served on the socket until it is told to end, which is no failure, and leaves a checkpoint alone', async (t) => {
-  const { hypervisor, options, order, begins, ended, told, settled, directory, wrote } = await guest(t);
+  const { hypervisor, options, order, begins, ended, told, settled, directory, wrote, reach } = await guest(t);
   hypervisor.onMonitor = () => nodes(record, { name: 'cp' });
   await order({ mode: 'Pull', incremental: 'cp' });
   const [{ backup = '', checkpoint = '' } = {}] = hypervisor.backups;
@@ -393,6 +389,8 @@ test('a pull is served on the socket until it is told to end, which is no failur
   begins();
   wrote();
   writeFileSync(options.nbdSocket, '');
+  await order(await exportOrder(t));
+  reach();
   hypervisor.onAbort = async () => hypervisor.emit(ended(false, 'Operation canceled'));
   await order({ mode: 'Pull', cmd: 'Abort' });
   await settled();

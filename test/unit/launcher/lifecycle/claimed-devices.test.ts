@@ -54,6 +54,12 @@ const refused: readonly (readonly [what: string, code: string, message: RegExp, 
     (dir) => ['a', 'b'].map((driver) => writeFileSync(file(dir, driver), told)),
   ],
   [
+    'a hundred drivers',
+    'BAD_DEVICE',
+    /drivers (?:d\d+-metadata.json, ){7}d\d+-metadata.json and 92 more all tell/,
+    (dir) => Array.from({ length: 100 }, (_, index) => writeFileSync(file(dir, `d${index}`), told)),
+  ],
+  [
     'more than a driver has to tell',
     'BAD_DEVICE',
     /more than 1048576 bytes/,
