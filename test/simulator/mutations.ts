@@ -204,8 +204,8 @@ export const mutations: readonly (Mutation & { readonly first?: number })[] = [
   {
     name: 'what a hook saves does not reach the disk before its work',
     file: 'src/agent/vmi/host/work/checkpoint-files.ts',
-    find: '!(await this.#files.exchange(uid, { before, after: text, maxBytes: maxCheckpointBytes }))',
-    replace: 'text === before',
+    find: 'await this.#exchange(uid, before, text);',
+    replace: 'if (text === before) await this.#exchange(uid, before, text);',
     first: firstHostWorkSeed,
   },
   {
