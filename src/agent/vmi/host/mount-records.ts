@@ -1,5 +1,5 @@
 import { errorCode, errorMessage, listOf, memberAt } from '../../../base/index.ts';
-import type { RecordFiles } from '../../../host/index.ts';
+import type { SharedRecordFiles } from '../../../host/index.ts';
 import { HostError } from './errors.ts';
 
 /** What is mounted or made at `name` in a directory of a pod. */
@@ -23,6 +23,8 @@ export interface RecordFormat<Entry> {
 }
 
 const maxRecordBytes = 256 * 1024;
+/** Between two of them another agent has mounted or unmounted something. */
+const changeTries = 20;
 /** UIDs come from the API server; one that could name another file has no record. */
 const uidPattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 const tornTarget = /"targetFile"\s*:\s*"([^"\\]+)"/g;
@@ -34,10 +36,10 @@ const tornTarget = /"targetFile"\s*:\s*"([^"\\]+)"/g;
  * targets that can be read count. What is on disk counts: of two agents that overlap, neither works from what it remembers.
  */
 export class MountRecords<Entry> {
-  readonly #files: RecordFiles;
+  readonly #files: SharedRecordFiles;
   readonly #format: RecordFormat<Entry>;
 
-  constructor(files: RecordFiles, format: RecordFormat<Entry>) {
+  constructor(files: SharedRecordFiles, format: RecordFormat<Entry>) {
     this.#files = files;
     this.#format = format;
   }
@@ -46,33 +48,77 @@ export class MountRecords<Entry> {
   async read(uid: string): Promise<readonly Entry[] | undefined> {
     if (!uidPattern.test(uid)) return undefined;
     try {
-      return decodeRecord(await this.#files.read(uid, maxRecordBytes), this.#format);
+      const text = await this.#text(uid);
+      return text === undefined ? undefined : decodeRecord(text, this.#format);
     } catch (cause) {
-      if (errorCode(cause) === 'ENOENT') return undefined;
       throw this.#problem(uid, 'cannot be read', cause);
     }
   }
 
-  /** On disk when it resolves, unless it is there already; without entries there is no file. Rejects with MOUNT_RECORD. */
-  async write(uid: string, entries: readonly Entry[]): Promise<void> {
-    if (entries.length === 0) return this.remove(uid);
-    if (!uidPattern.test(uid)) throw this.#problem(uid, 'cannot be written', 'it is no UID that a file can have');
-    try {
-      // The directory is made by the look into it.
-      await this.#files.list();
-      const text = encodeRecord(entries, this.#format);
-      const before = await this.#files.read(uid, maxRecordBytes).catch(() => undefined);
-      if (before !== text) await this.#files.replace(uid, text);
-    } catch (cause) {
-      throw this.#problem(uid, 'cannot be written', cause);
-    }
+  /** Before they are made. Rejects with MOUNT_RECORD. */
+  async add(uid: string, entries: readonly Entry[]): Promise<void> {
+    await this.#change(uid, (there) => {
+      const isThere = this.#oneOf(there);
+      return [...there, ...entries.filter((entry) => !isThere(entry))];
+    });
   }
 
-  /** Safe when there is none. Rejects with MOUNT_RECORD. */
-  async remove(uid: string): Promise<void> {
-    if (!uidPattern.test(uid)) return;
-    await this.#files.remove(uid).catch((cause: unknown) => {
-      throw this.#problem(uid, 'cannot be removed', cause);
+  /** After they were taken away. Rejects with MOUNT_RECORD. */
+  async drop(uid: string, entries: readonly Entry[]): Promise<readonly Entry[]> {
+    const isGone = this.#oneOf(entries);
+    return await this.#change(uid, (there) => there.filter((entry) => !isGone(entry)));
+  }
+
+  /**
+   * After all of them were taken away: no file stays. Rejects with MOUNT_RECORD, also when an agent that overlaps with this one has made more meanwhile,
+   * which nothing else tells of.
+   */
+  async end(uid: string, entries: readonly Entry[]): Promise<void> {
+    if ((await this.drop(uid, entries)).length === 0) return;
+    throw this.#problem(uid, 'stays', 'another agent of this node has made more meanwhile, which is taken away next');
+  }
+
+  #oneOf(entries: readonly Entry[]): (entry: Entry) => boolean {
+    const keyOf = (entry: Entry) => pathOf('', entry, this.#format);
+    const keys = new Set(entries.map(keyOf));
+    return (entry) => keys.has(keyOf(entry));
+  }
+
+  /**
+   * What `update` makes of the entries that are there is on disk when it resolves; without entries there is no file. It is asked again when an agent
+   * that overlaps with this one comes between; upstream's rewrites the file without a lock.
+   */
+  async #change(uid: string, update: (there: readonly Entry[]) => readonly Entry[]): Promise<readonly Entry[]> {
+    if (!uidPattern.test(uid)) {
+      if (update([]).length === 0) return [];
+      throw this.#problem(uid, 'cannot be written', 'it is no UID that a file can have');
+    }
+    for (let tries = 0; tries < changeTries; tries++) {
+      const entries = await this.#tryToChange(uid, update).catch((cause: unknown) => {
+        throw this.#problem(uid, 'cannot be written', cause);
+      });
+      if (entries) return entries;
+    }
+    throw this.#problem(uid, 'cannot be written', 'another agent of this node writes it all the time');
+  }
+
+  /** Undefined: something else was there by then. */
+  async #tryToChange(
+    uid: string,
+    update: (there: readonly Entry[]) => readonly Entry[],
+  ): Promise<readonly Entry[] | undefined> {
+    // The directory is made by the look into it.
+    await this.#files.list();
+    const before = await this.#text(uid);
+    const entries = update(before === undefined ? [] : decodeRecord(before, this.#format));
+    const after = entries.length === 0 ? undefined : encodeRecord(entries, this.#format);
+    return (await this.#files.exchange(uid, { before, after, maxBytes: maxRecordBytes })) ? entries : undefined;
+  }
+
+  async #text(uid: string): Promise<string | undefined> {
+    return await this.#files.read(uid, maxRecordBytes).catch((error: unknown) => {
+      if (errorCode(error) === 'ENOENT') return undefined;
+      throw error;
     });
   }
 

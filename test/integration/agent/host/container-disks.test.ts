@@ -24,8 +24,8 @@ import {
   type HostMounts,
   KernelMounts,
   openTrusted,
-  type RecordFiles,
   recordDirectory,
+  type SharedRecordFiles,
 } from '../../../../src/host/index.ts';
 import { uid } from '../../../fixtures/agent/builders.ts';
 import { hookContext } from '../../../fixtures/agent/host-hooks.ts';
@@ -46,7 +46,7 @@ const kernelBoot = {
 suite('images of side containers', { skip }, () => {
   let pod: DiskPod;
   let kernel: KernelMounts;
-  let records: RecordFiles;
+  let records: SharedRecordFiles;
   let nowMs = 0;
   let image: string;
 
@@ -66,7 +66,7 @@ suite('images of side containers', { skip }, () => {
     rmSync(path.join(pod.podsDir, pod.podUid, 'containers'), { recursive: true, force: true });
   });
 
-  const hookOf = (deps: { mounts?: HostMounts; records?: RecordFiles } = {}) =>
+  const hookOf = (deps: { mounts?: HostMounts; records?: SharedRecordFiles } = {}) =>
     containerDisks(
       { podsDir: pod.podsDir, machinePodsDir: pod.podsDir, nodeName: 'node' },
       { mounts: kernel, records, monotonicMs: () => nowMs, log: silentLogger, ...deps },
@@ -343,9 +343,9 @@ suite('images of side containers', { skip }, () => {
 
   test('a full disk refuses before anything is mounted', async () => {
     await pod.startSidecar(image, 'disk_0.sock');
-    const full: RecordFiles = {
+    const full: SharedRecordFiles = {
       ...records,
-      replace: () => Promise.reject(Object.assign(new Error('no space left'), { code: 'ENOSPC' })),
+      exchange: () => Promise.reject(Object.assign(new Error('no space left'), { code: 'ENOSPC' })),
     };
     await assert.rejects(prepare(pod.vmi(), { hook: hookOf({ records: full }) }), { code: 'MOUNT_RECORD' });
     assert.deepEqual([pod.mounted(), pod.names], [[], ['disk_0.sock']]);
@@ -378,11 +378,7 @@ suite('images of side containers', { skip }, () => {
         remove: (...args) => step(() => kernel.remove(...args)),
         stop: async () => undefined,
       };
-      const files: RecordFiles = {
-        ...records,
-        replace: (...args) => step(() => records.replace(...args)),
-        remove: (...args) => step(() => records.remove(...args)),
-      };
+      const files: SharedRecordFiles = { ...records, exchange: (...args) => step(() => records.exchange(...args)) };
       return { hook: hookOf({ mounts, records: files }), death };
     };
     const startAll = async () => {

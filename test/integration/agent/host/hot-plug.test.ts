@@ -437,8 +437,8 @@ class Mortal {
       },
       plugRecords: {
         ...records,
-        replace: async (name: string, text: string) => step('write').then(() => records.replace(name, text)),
-        remove: async (name: string) => step('remove').then(() => records.remove(name)),
+        exchange: async (...given: Parameters<typeof records.exchange>) =>
+          step(given[1].after === undefined ? 'remove' : 'write').then(() => records.exchange(...given)),
       },
     };
   }

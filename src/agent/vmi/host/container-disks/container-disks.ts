@@ -1,6 +1,6 @@
 import type { VirtualMachineInstance } from '../../../../api/index.ts';
 import { errorCode, type Logger, listOf, memberAt } from '../../../../base/index.ts';
-import { type HostMounts, openNoFollow, type RecordFiles, type SafePath } from '../../../../host/index.ts';
+import { type HostMounts, openNoFollow, type SafePath, type SharedRecordFiles } from '../../../../host/index.ts';
 import { HostError } from '../errors.ts';
 import { LauncherRoot } from '../launcher-root.ts';
 import { MountRecords } from '../mount-records.ts';
@@ -27,7 +27,7 @@ export interface ContainerDiskOptions extends RecordPaths {
 export interface ContainerDiskDeps {
   readonly mounts: HostMounts;
   /** Upstream's directory `container-disk-mount-state`. */
-  readonly records: RecordFiles;
+  readonly records: SharedRecordFiles;
   readonly monotonicMs: () => number;
   readonly log: Logger;
 }
@@ -123,7 +123,7 @@ class ContainerDisks {
       const own = entries.filter((entry) => entry.podUid === podUid);
       await this.#releasePod(podUid, own);
     }
-    await this.#records.remove(uid);
+    await this.#records.end(uid, entries);
   }
 
   /** What is waited for, in words, when one is not there yet. */
@@ -156,10 +156,7 @@ class ContainerDisks {
   /** Before anything is made: what is not written down is not cleaned up by the next agent. */
   async #record(uid: string, podUid: string, images: readonly WantedImage[]): Promise<void> {
     const wanted = images.map(({ target }): MountEntry => ({ podUid, target, socket: socketOf(target) }));
-    const isWanted = (entry: MountEntry) =>
-      entry.podUid === podUid && wanted.some(({ target }) => target === entry.target);
-    const kept = ((await this.#records.read(uid)) ?? []).filter((entry) => !isWanted(entry));
-    await this.#records.write(uid, [...wanted, ...kept]);
+    await this.#records.add(uid, wanted);
   }
 
   async #mountAll(

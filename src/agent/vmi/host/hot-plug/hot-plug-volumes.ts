@@ -16,7 +16,7 @@ import {
   deviceCgroupOf,
   deviceNodeMaker,
   type HostMounts,
-  type RecordFiles,
+  type SharedRecordFiles,
   type Storage,
   setBlockDevices,
 } from '../../../../host/index.ts';
@@ -47,7 +47,7 @@ export interface HotPlugDeps {
   readonly mounts: HostMounts;
   readonly storage: Storage;
   /** Upstream's directory `hotplug-volume-mount-state`. */
-  readonly plugRecords: RecordFiles;
+  readonly plugRecords: SharedRecordFiles;
 }
 
 /** Where its devices were allowed. */
@@ -143,7 +143,7 @@ class HotPlugVolumes {
     const old = entries.filter((entry) => !isKept(entry));
     if (old.length === 0) return done(this.#settledFacts(context), []);
     const kept = await this.#devicesOf(entries.filter(isKept));
-    const failures = await this.#remove(uid, old, entries, async (deny) => {
+    const failures = await this.#remove(uid, old, async (deny) => {
       const change = { allow: kept, deny, standard: () => standardDevices(vmi, launcherPid, this.#options) };
       await setBlockDevices(this.#cgroupOf(launcherPid), change);
     });
@@ -164,14 +164,14 @@ class HotPlugVolumes {
   /** Everything that was plugged; the cgroup ends with the launcher, which may take its time. */
   async release({ uid, state }: HookRelease<HotPlugState>): Promise<void> {
     const entries = (await this.#records.read(uid)) ?? [];
-    const failures = await this.#remove(uid, entries, entries, async (deny) => {
+    const failures = await this.#remove(uid, entries, async (deny) => {
       if (!state || deny.length === 0) return;
       await setBlockDevices(state.cgroup, { allow: [], deny }).catch((error: unknown) => {
         if (!(error instanceof CgroupError)) throw error;
       });
     });
     if (failures.length > 0) throw failures[0];
-    await this.#records.write(uid, []);
+    await this.#records.end(uid, entries);
   }
 
   /** Names of volumes that are in the launcher. */
@@ -202,9 +202,9 @@ class HotPlugVolumes {
     const recorded = [...((await this.#records.read(context.uid)) ?? [])];
     const record = async (name: string) => {
       const { podUid } = disks;
-      if (recorded.some((entry) => entry.podUid === podUid && entry.name === name)) return;
-      recorded.push({ podUid, name });
-      await this.#records.write(context.uid, recorded);
+      if (!recorded.some((entry) => entry.podUid === podUid && entry.name === name)) recorded.push({ podUid, name });
+      // Another agent may have taken it out meanwhile.
+      await this.#records.add(context.uid, [{ podUid, name }]);
     };
     const { procDir } = this.#options;
     const deps = {
@@ -293,23 +293,19 @@ class HotPlugVolumes {
   async #remove(
     uid: string,
     old: readonly PluggedEntry[],
-    all: readonly PluggedEntry[],
     deny: (devices: readonly BlockDevice[]) => Promise<void>,
   ): Promise<unknown[]> {
     if (old.length === 0) return [];
     await deny(await this.#devicesOf(old));
     const failures: unknown[] = [];
-    const left = new Set<PluggedEntry>();
+    const gone: PluggedEntry[] = [];
     for (const entry of old) {
-      await this.#removeOne(entry).catch((error: unknown) => {
-        failures.push(error);
-        left.add(entry);
-      });
+      await this.#removeOne(entry).then(
+        () => gone.push(entry),
+        (error: unknown) => failures.push(error),
+      );
     }
-    await this.#records.write(
-      uid,
-      all.filter((entry) => left.has(entry) || !old.includes(entry)),
-    );
+    await this.#records.drop(uid, gone);
     return failures;
   }
 

@@ -5,7 +5,7 @@ import {
   type MountEntry,
 } from '../../../../../src/agent/vmi/host/container-disks/mount-records.ts';
 import { wantedImages } from '../../../../../src/agent/vmi/host/container-disks/wanted-disks.ts';
-import { hotPlugRecord } from '../../../../../src/agent/vmi/host/hot-plug/mount-record.ts';
+import { hotPlugRecord, type PluggedEntry } from '../../../../../src/agent/vmi/host/hot-plug/mount-record.ts';
 import { decodeRecord, encodeRecord, MountRecords } from '../../../../../src/agent/vmi/host/mount-records.ts';
 import { vmiOf } from '../../../../fixtures/agent/builders.ts';
 import { type MemoryFiles, memoryFiles } from '../../../../fixtures/agent/host-hooks.ts';
@@ -69,9 +69,8 @@ for (const [kind, records] of [
     files.files.set('../ghost-records/other', text);
     const own = records(files);
     assert.equal(await own.read('../ghost-records/other'), undefined);
-    await own.remove('../ghost-records/other');
-    await own.write('../ghost-records/other', []);
-    await assert.rejects(own.write('../ghost-records/other', [{ ...entries[0], name: 'x' } as never]), {
+    await own.end('../ghost-records/other', []);
+    await assert.rejects(own.add('../ghost-records/other', [{ ...entries[0], name: 'x' } as never]), {
       code: 'MOUNT_RECORD',
     });
     assert.equal(files.files.get('../ghost-records/other'), text);
@@ -85,16 +84,81 @@ test('a disk that fails says whose record it is', async () => {
   };
   const entry = { podUid, name: 'data' };
   const code = 'MOUNT_RECORD';
-  const plugged = new MountRecords(files, plugs);
-  await assert.rejects(plugged.write('uid-1', [entry]), {
+  const records = new MountRecords(files, plugs);
+  await assert.rejects(records.add('uid-1', [entry]), {
     code,
     message: /^the record of hot-plugged volumes of VMI uid-1 cannot be written \(no room\)/,
   });
-  await assert.rejects(new MountRecords(files, disks).write('uid-1', entries), {
+  await assert.rejects(new MountRecords(files, disks).add('uid-1', entries), {
     code,
     message: /^the record of what is mounted for VMI uid-1 cannot be written/,
   });
-  await assert.rejects(plugged.remove('uid-1'), { code, message: /cannot be removed/ });
+  files.files.set('uid-1', encodeRecord([entry], plugs));
+  await assert.rejects(records.end('uid-1', [entry]), { code, message: /cannot be written/ });
+});
+
+/** Two agents on one disk; `between` is done by the other one between a look of the first and its write, once. */
+function overlapping(between: (other: MountRecords<PluggedEntry>) => Promise<unknown>) {
+  const files = memoryFiles();
+  const other = new MountRecords(files, plugs);
+  let isDone = false;
+  const read: MemoryFiles['read'] = async (name, maxBytes) => {
+    const text = await files.read(name, maxBytes).catch((error: Error) => error);
+    if (!isDone) {
+      isDone = true;
+      await between(other);
+    }
+    if (text instanceof Error) throw text;
+    return text;
+  };
+  return {
+    other,
+    records: new MountRecords({ ...files, read }, plugs),
+    names: async () => (await other.read('uid-1'))?.map(({ name }) => name),
+  };
+}
+const plugged = (name: string) => ({ podUid, name });
+
+test('of two agents that overlap neither loses what the other one has noted', async () => {
+  const adding = overlapping((other) => other.add('uid-1', [plugged('theirs')]));
+  await adding.records.add('uid-1', [plugged('ours')]);
+  assert.deepEqual(await adding.names(), ['theirs', 'ours']);
+
+  const dropping = overlapping((other) => other.add('uid-1', [plugged('theirs')]));
+  await dropping.other.add('uid-1', [plugged('ours'), plugged('kept')]);
+  await dropping.records.drop('uid-1', [plugged('ours')]);
+  assert.deepEqual(await dropping.names(), ['kept', 'theirs']);
+
+  const dropped = overlapping((other) => other.drop('uid-1', [plugged('theirs')]));
+  await dropped.other.add('uid-1', [plugged('theirs')]);
+  await dropped.records.add('uid-1', [plugged('ours')]);
+  assert.deepEqual(await dropped.names(), ['ours'], 'what was taken away does not come back');
+});
+
+test('what another agent made while all was taken away keeps the record, and that is told', async () => {
+  const { records, other, names } = overlapping((beside) => beside.add('uid-1', [plugged('theirs')]));
+  await other.add('uid-1', [plugged('ours')]);
+  const message = /the record of hot-plugged volumes of VMI uid-1 stays \(another agent of this node has made more/;
+  await assert.rejects(records.end('uid-1', [plugged('ours')]), { code: 'MOUNT_RECORD', message });
+  assert.deepEqual(await names(), ['theirs']);
+  await records.end('uid-1', [plugged('theirs')]);
+  assert.equal(await names(), undefined);
+});
+
+test('an agent that never gets its turn says so', async () => {
+  const files = memoryFiles();
+  const records = new MountRecords({ ...files, exchange: async () => false }, plugs);
+  await assert.rejects(records.add('uid-1', [plugged('ours')]), {
+    code: 'MOUNT_RECORD',
+    message: /writes it all the time/,
+  });
+});
+
+test('a record of which nothing can be read goes when all is taken away', async () => {
+  const files = memoryFiles();
+  files.files.set('uid-1', 'torn');
+  await new MountRecords(files, plugs).end('uid-1', []);
+  assert.deepEqual([...files.files.keys()], []);
 });
 
 test('images are named by their place in the spec, kernel and initrd by their files', () => {
