@@ -55,7 +55,11 @@ export interface PartsOptions {
 
 export interface PartsDeps {
   readonly hypervisor: Hypervisor;
-  readonly prepare: (vmi: VirtualMachineInstance, options: ConverterOptions) => Promise<string>;
+  readonly prepare: (
+    vmi: VirtualMachineInstance,
+    options: ConverterOptions,
+    given?: { readonly isIncoming: boolean },
+  ) => Promise<string>;
   readonly findMedia: DiskSyncDeps['findMedia'];
   readonly tracking: DiskSyncDeps['tracking'];
   readonly findSriovDevices: HostDevicePlugDeps['findSriovDevices'];
@@ -184,7 +188,12 @@ export class LauncherParts {
         isSession: flags.runAsNonroot,
         owner: options.qemuUser,
       },
-      { ...shared, notifier: this.notifier, prepare: deps.prepare, syncTime: () => this.#guestTime.start() },
+      {
+        ...shared,
+        notifier: this.notifier,
+        prepare: (vmi, converter) => deps.prepare(vmi, converter, { isIncoming: true }),
+        syncTime: () => this.#guestTime.start(),
+      },
     );
     const qemuLogFile = path.join(paths.libvirt.qemuLogDir, `${named.domainName}.log`);
     this.#events = new DomainEvents(

@@ -56,7 +56,7 @@ export function makeParts(begun: Begun, deps: MakeDeps): Made {
     {
       ...deps,
       hypervisor,
-      prepare: async (vmi, converter) => {
+      prepare: async (vmi, converter, given) => {
         // Of a guest that arrives libvirt makes none of them, and fails when the one of its serial log is missing.
         await makePodDirectories(paths, qemuUser);
         return prepareDomain(
@@ -72,6 +72,7 @@ export function makeParts(begun: Begun, deps: MakeDeps): Made {
             setUpNetwork,
             libvirtVersion: () => hypervisor.libvirtVersion(),
             hooks,
+            ...given,
           },
           choice,
         );

@@ -83,6 +83,8 @@ export interface ConverterContext {
   readonly claimedDevices?: ClaimedDevices;
   /** PCI address by network, of networks that are devices of the machine. */
   readonly networkAddresses?: ReadonlyMap<string, string>;
+  /** The guest comes from another node, without network devices of the machine: those of this pod are plugged in when it is here. */
+  readonly isIncoming?: boolean;
   /** EFI files of this machine, from `findEfiFirmware`. */
   readonly efi?: EfiFirmware;
 }

@@ -38,7 +38,7 @@ export function hostDeviceElements(vmi: VirtualMachineInstance, context: Convert
   const asked = [...named(vmi, 'hostDevices'), ...named(vmi, 'gpus')];
   const placed = [...ofPlugIns(asked, context), ...ofClaims(asked, context)];
   refuseUsbGpus(placed);
-  const ofNetworks = sriovDevices(vmi, context);
+  const ofNetworks = context.isIncoming ? [] : sriovDevices(vmi, context);
   refuseShared([...placed, ...ofNetworks]);
   const elements = [...elementsOf(vmi, placed, context), ...ofNetworks.flatMap(sriovElements)];
   refuseTopologies(vmi, context, elements);

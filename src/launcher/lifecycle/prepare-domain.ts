@@ -30,6 +30,8 @@ export interface PrepareDomainOptions {
   /** Sets up what the guest's networks need; gives the pod's network devices. */
   readonly setUpNetwork: (vmi: VirtualMachineInstance) => Promise<ReadonlyMap<string, NetworkLink>>;
   readonly libvirtVersion: () => Promise<number>;
+  /** The guest comes from another node: what it gets when it is here may still be unknown. */
+  readonly isIncoming?: boolean;
   /** Set when QEMU runs as another user than this process. */
   readonly owner: { readonly uid: number; readonly gid: number } | undefined;
 }
@@ -50,7 +52,7 @@ export async function prepareDomain(
   options: PrepareDomainOptions,
   choice: Pick<HypervisorChoice, 'choose'>,
 ): Promise<string> {
-  const { flags, environment, paths, cpuSet, owner, setUpNetwork, hooks } = options;
+  const { flags, environment, paths, cpuSet, owner, setUpNetwork, hooks, isIncoming = false } = options;
   const vmi = shapedVmi(given);
   const hypervisor = await choice.choose();
   const links = await setUpNetwork(vmi);
@@ -75,7 +77,7 @@ export async function prepareDomain(
     links,
     hasHookSidecars: flags.hookSidecars > 0,
     deviceEnvironment: environment.child,
-    ...(await findSriovDevices(vmi, paths)),
+    ...(isIncoming ? { isIncoming } : await findSriovDevices(vmi, paths)),
     efi: await findEfiFirmware({ architecture: options.architecture, first: flags.ovmfPath }),
   });
   return sameDomain(xml, await hooks.domain(xml, given));

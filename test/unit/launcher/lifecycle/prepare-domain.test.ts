@@ -26,8 +26,8 @@ function preparation(t: TestContext) {
     owner: undefined,
     setUpNetwork: async () => new Map(),
   } as const;
-  const prepare = (vmi: VirtualMachineInstance, hooks: DomainHooks = noHooks) =>
-    prepareDomain(vmi, {}, { ...options, hooks }, choice);
+  const prepare = (vmi: VirtualMachineInstance, hooks: DomainHooks = noHooks, isIncoming = false) =>
+    prepareDomain(vmi, {}, { ...options, hooks, isIncoming }, choice);
   return { root, prepare };
 }
 
@@ -54,6 +54,18 @@ test('a hook sidecar may change a domain, and not its name, by which it is found
   await assert.rejects(renamed, { code: 'HOOK_FAILED', message: /made domain default_other out of default_small/ });
   const broken = prepare(vmi, changing('</domain>', ''));
   await assert.rejects(broken, { code: 'BAD_XML', message: /cannot be read: .*: hook sidecars changed it: look into/ });
+});
+
+test('a pod whose SR-IOV devices are not known yet takes a guest that comes from another node, and starts none', async (t) => {
+  const { prepare } = preparation(t);
+  const networks = [
+    { name: 'blue', multus: { networkName: 'blue' } },
+    { name: 'red', resourceClaim: { claimName: 'card', requestName: 'port' } },
+  ];
+  const vmi = launcherVmi({ spec: { networks, resourceClaims: [{ name: 'card', resourceClaimName: 'card' }] } });
+  vmi.spec.domain.devices = { interfaces: networks.map(({ name }) => ({ name, sriov: {} })) };
+  await assert.rejects(prepare(vmi), { code: 'MISSING_DEVICE' });
+  assert.doesNotMatch(await prepare(vmi, noHooks, true), /<hostdev|<interface/);
 });
 
 test('disks that share a pool of threads need a libvirt that knows it', async (t) => {
