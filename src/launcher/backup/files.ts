@@ -12,20 +12,26 @@ export async function makeDirectories([volume, vmi, backup]: readonly [string, s
     const why = there ? 'is no file system: the claim of a backup needs volumeMode Filesystem' : 'is not there yet';
     throw new LauncherError('INVALID_REQUEST', `volume ${name} ${why}`);
   }
+  const refuse = (what: string, advice: string, cause: unknown) =>
+    new LauncherError('SETUP_FAILED', `${path.basename(what)} cannot be made in volume ${name}: ${advice}`, { cause });
   try {
-    await mkdir(vmi, { mode: 0o755 }).catch(async (error: unknown) => {
-      if (errorCode(error) !== 'EEXIST' || !(await lstat(vmi)).isDirectory()) throw error;
-    });
+    await mkdir(vmi, { mode: 0o755 });
+  } catch (cause) {
+    if (errorCode(cause) !== 'EEXIST') throw refuse(vmi, mkdirAdvice(cause), cause);
+    const present = await lstat(vmi).catch(() => undefined);
+    if (!present?.isDirectory()) throw refuse(vmi, 'there is a file or link of that name: remove it', cause);
+  }
+  try {
     await mkdir(backup, { mode: 0o755 });
   } catch (cause) {
-    const advice =
-      errorCode(cause) === 'EEXIST'
-        ? 'remove it, or give the backup another name'
-        : failureReason(errorMessage(cause), 'Push');
-    throw new LauncherError('SETUP_FAILED', `${path.basename(backup)} cannot be made in volume ${name}: ${advice}`, {
-      cause,
-    });
+    const isThere = errorCode(cause) === 'EEXIST';
+    throw refuse(backup, isThere ? 'remove it, or give the backup another name' : mkdirAdvice(cause), cause);
   }
+}
+
+function mkdirAdvice(cause: unknown): string {
+  const isLong = errorCode(cause) === 'ENAMETOOLONG';
+  return isLong ? 'the name is too long: give the backup a shorter one' : failureReason(errorMessage(cause), 'Push');
 }
 
 /** QEMU writes into a file that somebody deletes to the end, and says nothing. */

@@ -355,10 +355,14 @@ test('a guest without tracked disks, and places that are none, are refused', asy
   await assert.rejects(order({ backupStartTime: 'soon' }), /no time as of RFC 3339/);
   await assert.rejects(order({ backupName: '../b' }), /is no name/);
   symlinkSync('/tmp', path.join(volume, 'small'));
-  await assert.rejects(order(), /cannot be made in volume target/);
+  await assert.rejects(
+    order(),
+    /small cannot be made in volume target: there is a file or link of that name: remove it/,
+  );
   rmSync(path.join(volume, 'small'));
   mkdirSync(directory, { recursive: true });
   await assert.rejects(order(), /remove it, or give the backup another name/);
+  await assert.rejects(order({ backupName: 'b'.repeat(240) }), /the name is too long: give the backup a shorter one/);
 });
 
 test('files that somebody has deleted meanwhile are no backup', async (t) => {
