@@ -172,7 +172,7 @@ export class LauncherParts {
         hotplugDir: paths.disks.hotplugDiskDir,
         nbdSocket,
       },
-      { ...shared, freezer: this.#freezer, tunnel: this.#tunnel },
+      { ...shared, freezer: this.#freezer, tunnel: this.#tunnel, giveToQemu },
     );
     this.#access = new GuestAccess(
       { ...named, swtpmDir: paths.disks.swtpmDir },

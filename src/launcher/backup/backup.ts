@@ -108,6 +108,7 @@ export interface VmBackupDeps {
     open(target: ExportTarget, connected: () => void): void;
     close(): void;
   };
+  readonly giveToQemu: (file: string) => Promise<void>;
   readonly log: Logger;
   readonly clock: Clock;
 }
@@ -514,10 +515,21 @@ export class VmBackup {
   async #lossOfFiles(): Promise<string | undefined> {
     const { Name, Directory, Volumes } = this.#deps.metadata.metadata.Backup ?? {};
     const place = { directory: String(Directory), backupName: String(Name) };
-    const lost = await missingFile(volumesIn(Volumes).map((volume) => backupFile(place, volume)));
-    return lost === undefined
-      ? undefined
-      : `${lost} is not in the claim any more: keep others from it, and make another backup`;
+    const files = volumesIn(Volumes).map((volume) => backupFile(place, volume));
+    const lost = await missingFile(files);
+    if (lost !== undefined) return `${lost} is not in the claim any more: keep others from it, and make another backup`;
+    await this.#giveAway(files);
+    return undefined;
+  }
+
+  /** libvirt leaves them to root where the launcher is that: exporters, and pods of others, read the claim as QEMU's user. */
+  async #giveAway(files: readonly string[]): Promise<void> {
+    const { giveToQemu, log } = this.#deps;
+    for (const file of files) {
+      await giveToQemu(file).catch((error: unknown) => {
+        log.warn({ file, err: errorMessage(error) }, 'a file of a backup stays with root');
+      });
+    }
   }
 
   /** Out of the stop that the backup was the reason of. */

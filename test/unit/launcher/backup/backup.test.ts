@@ -47,7 +47,12 @@ async function guest(t: TestContext, definition = xml) {
     },
     close: () => void tunnels.push('closed'),
   };
-  const deps = { hypervisor, metadata, freezer, tunnel, log, clock: new FakeClock() };
+  const given: string[] = [];
+  const giveToQemu = async (file: string) => {
+    given.push(path.basename(file));
+    if (given.length === 1) throw new Error('the first one cannot be given');
+  };
+  const deps = { hypervisor, metadata, freezer, tunnel, giveToQemu, log, clock: new FakeClock() };
   const hotplugDir = path.join(dir, 'hotplug-disks');
   const nbdSocket = path.join(dir, 'nbd-sock');
   const options = { domainName: 'default_small', vmiName: 'small', hotplugDir, nbdSocket };
@@ -81,6 +86,7 @@ async function guest(t: TestContext, definition = xml) {
   };
   return {
     tunnels,
+    given,
     /** The launcher's connection to the exporter is made. */
     reach: () => reached(),
     begins,
@@ -104,7 +110,7 @@ const nodes = (file: string, ...bitmaps: object[]) =>
   JSON.stringify({ return: [{ 'node-name': 'libvirt-1-format', file, 'dirty-bitmaps': bitmaps }, { file: '/x' }] });
 
 test('a backup holds the tracked disks at an instant when the guest is frozen, and is told when it is whole', async (t) => {
-  const { hypervisor, order, ended, told, settled, frozen, directory, wrote } = await guest(t);
+  const { hypervisor, order, ended, told, settled, frozen, directory, wrote, given } = await guest(t);
   await order();
   assert.deepEqual(frozen, ['freeze', 'thaw']);
   const [{ backup = '', checkpoint = '' } = {}] = hypervisor.backups;
@@ -118,6 +124,7 @@ test('a backup holds the tracked disks at an instant when the guest is frozen, a
   hypervisor.emit(ended(true));
   await settled();
   assert.deepEqual([told().Completed, told().Failed, told().BackupMsg], [true, false, '']);
+  assert.deepEqual(given, ['b-data.qcow2', 'b-new.qcow2'], 'both are given to QEMU, though one cannot be');
   assert.ok(existsSync(directory));
 });
 
