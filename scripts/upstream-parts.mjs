@@ -166,7 +166,7 @@ function programOnModule(kind) {
 }
 
 /** A program of upstream's that needs neither libvirt nor a Debian around it, built once; other names to compile against make another one. */
-function staticProgram({ program, folder, names }, log) {
+function staticProgram({ program, command = program, folder, names }, log) {
   const texts = names.map((name) =>
     readFileSync(`scripts/upstream/stand-ins/virt-template-api/core/v1beta1/${name}.go`, 'utf8'),
   );
@@ -175,7 +175,7 @@ function staticProgram({ program, folder, names }, log) {
     log(`building ${program} ${kubevirtVersion} from its Go module; some minutes, once`);
   const made = makeOnce(name, (dir) => {
     writeModule(dir);
-    go(['build', '-o', program, `kubevirt.io/kubevirt/cmd/${program}`], dir, { CGO_ENABLED: '0' });
+    go(['build', '-o', program, `kubevirt.io/kubevirt/cmd/${command}`], dir, { CGO_ENABLED: '0' });
   });
   return path.resolve(made, program);
 }
@@ -194,6 +194,16 @@ export function upstreamController(log = console.error) {
  */
 export function upstreamExportServer(log = console.error) {
   return staticProgram({ program: 'virt-exportserver', folder: 'exportserver', names: ['v1beta1', 'group'] }, log);
+}
+
+/**
+ * Upstream's virt-synchronization-controller: what carries the states of a migration between two VMI objects from one to the other.
+ * @returns {string} its path
+ */
+export function upstreamSynchronizationController(log = console.error) {
+  const program = 'virt-synchronization-controller';
+  const names = ['v1beta1', 'group'];
+  return staticProgram({ program, command: 'synchronization-controller', folder: 'synchronization', names }, log);
 }
 
 /** Sources of the module: the configuration of libvirt is among them. */
@@ -250,6 +260,7 @@ export async function upstreamParts(log = console.error) {
   const virtctl = programOnModule('virtctl');
   const theirController = upstreamController(log);
   const exportServer = upstreamExportServer(log);
+  const synchronization = upstreamSynchronizationController(log);
   const parts = await kubeletParts(log);
   const archive = path.join(cache, `${imageName}.tar`);
   if (!existsSync(archive)) packImage(root);
@@ -264,6 +275,7 @@ export async function upstreamParts(log = console.error) {
     virtctl,
     theirController,
     exportServer,
+    synchronization,
     upstream,
   };
 }

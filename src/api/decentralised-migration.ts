@@ -2,19 +2,26 @@ import { annotations } from './labels.ts';
 import type { MigrationState, VirtualMachineInstance } from './vmi.ts';
 
 /**
- * A migration between two VMI objects, maybe of two clusters: each side has `sourceState` and `targetState`, and knows by its own lack of a
- * `syncAddress` which of them it is (upstream: IsDecentralizedMigration in staging/src/kubevirt.io/api/core/v1/types.go).
+ * A migration between two VMI objects, maybe of two clusters. An end lacks its own `syncAddress`, until the synchronization controller there
+ * starts anew and writes it (rebuildConnectionsAndUpdateSyncAddress in pkg/synchronization-controller); upstream's own predicate, which asks for
+ * exactly one address, takes the migration for an ordinary one from then on.
  */
 export function isDecentralised(state: MigrationState | undefined): boolean {
   const { sourceState, targetState } = state ?? {};
-  if (!sourceState || !targetState) return false;
-  return Boolean(sourceState.syncAddress) !== Boolean(targetState.syncAddress);
+  return Boolean(sourceState && targetState && (sourceState.syncAddress || targetState.syncAddress));
 }
 
 /** The guest leaves this VMI object, and the other side is ready for it: only then is it known. Never of a migration within a cluster. */
-export function isMigrationSource({ status }: Pick<VirtualMachineInstance, 'status'>): boolean {
-  const { syncAddress, nodeAddress } = status?.migrationState?.targetState ?? {};
-  return Boolean(syncAddress) && nodeAddress !== undefined && nodeAddress !== null;
+export function isMigrationSource({ status, metadata }: Pick<VirtualMachineInstance, 'status' | 'metadata'>): boolean {
+  const { sourceState, targetState } = status?.migrationState ?? {};
+  const { virtualMachineInstanceUID: source = metadata.uid } = sourceState ?? {};
+  return Boolean(targetState?.syncAddress && targetState.nodeAddress) && source === metadata.uid;
+}
+
+/** The guest has left this VMI object: it goes on elsewhere, and must not start here again. */
+export function hasLeftForElsewhere(vmi: Pick<VirtualMachineInstance, 'status' | 'metadata'>): boolean {
+  const { completed, failed } = vmi.status?.migrationState ?? {};
+  return isMigrationSource(vmi) && completed === true && failed !== true;
 }
 
 /** Made to receive a guest of another VMI object. The agent takes the annotation away when the guest has arrived. */

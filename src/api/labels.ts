@@ -44,6 +44,8 @@ export const annotations = {
   multusDefaultNetwork: 'v1.multus-cni.io/default-network',
   heartbeat: 'kubevirt.io/heartbeat',
   createMigrationTarget: 'kubevirt.io/create-migration-target',
+  /** On a VM that waits for a guest: its run strategy once the guest is there. */
+  restoreRunStrategy: 'kubevirt.io/restore-run-strategy',
   allowPodBridgeMigration: 'kubevirt.io/allow-pod-bridge-network-live-migration',
   evictionSource: 'kubevirt.io/eviction-source',
   /** On the target pod of a migration: the migration's name. */

@@ -3,9 +3,14 @@ import type { Condition, KubeObject } from './kubernetes.ts';
 import { annotations } from './labels.ts';
 import type { MigrationState, VirtualMachineInstance } from './vmi.ts';
 
-/** Upstream's phases in their order (`staging/src/kubevirt.io/api/core/v1/types.go`), without those between clusters. */
+/**
+ * Upstream's phases in their order (`staging/src/kubevirt.io/api/core/v1/types.go`). The second and the third are of migrations between two VMI
+ * objects: the target's and the source's object wait there until the other side is known.
+ */
 export const migrationPhases = [
   '',
+  'WaitingForSync',
+  'Synchronizing',
   'Pending',
   'Scheduling',
   'Scheduled',
@@ -26,6 +31,8 @@ export interface MigrationStatus {
   phaseTransitionTimestamps?: { phase: MigrationPhase; phaseTransitionTimestamp: string }[];
   /** While it waits: only the pod that the guest is in; in the end a copy of the VMI's. */
   migrationState?: MigrationState;
+  /** Where the synchronization controllers of this cluster are, for those who write `connectURL`. */
+  synchronizationAddresses?: string[];
   [field: string]: unknown;
 }
 
@@ -34,9 +41,10 @@ export interface VirtualMachineInstanceMigration extends KubeObject {
     vmiName?: string;
     addedNodeSelector?: Record<string, string>;
     priority?: MigrationPriority;
-    /** Of migrations between clusters or namespaces. */
-    sendTo?: unknown;
-    receive?: unknown;
+    /** Of a migration between two VMI objects: this is its source … */
+    sendTo?: { migrationID?: string; connectURL?: string };
+    /** … and this its target; both have an object of their own, and the same ID. */
+    receive?: { migrationID?: string };
     [field: string]: unknown;
   };
   status?: MigrationStatus;
@@ -48,7 +56,15 @@ export function isFinalMigration({ status }: Pick<VirtualMachineInstanceMigratio
 
 /** It has no target pod on record yet. */
 export function isWaitingMigration({ status }: Pick<VirtualMachineInstanceMigration, 'status'>): boolean {
-  return !status?.phase || status.phase === 'Pending';
+  return !status?.phase || ['WaitingForSync', 'Synchronizing', 'Pending'].includes(status.phase);
+}
+
+/** Which end of a migration between two VMI objects an object is; undefined: it moves its VMI within the cluster. */
+export function migrationEnd({
+  spec: { sendTo, receive },
+}: Pick<VirtualMachineInstanceMigration, 'spec'>): 'source' | 'target' | undefined {
+  if (sendTo) return 'source';
+  return receive ? 'target' : undefined;
 }
 
 /** Condition of a migration that a loss has ended before its guest had moved: whether it is tried again. */
@@ -74,10 +90,17 @@ export function isTriedAgain({ status }: Pick<VirtualMachineInstanceMigration, '
   return status?.phase === 'Failed' && findCondition(status.conditions, retryCondition)?.status === 'True';
 }
 
-/** Why the VMI cannot migrate, in the words of upstream's webhook for new migrations; undefined: nothing says that it cannot. */
-export function migrationRefusal({ status }: VirtualMachineInstance): string | undefined {
+/**
+ * Why the VMI cannot migrate, in the words of upstream's webhook for new migrations; undefined: nothing says that it cannot. Between two VMI objects
+ * disks are copied, so that they need not be shared.
+ */
+export function migrationRefusal(
+  { status }: VirtualMachineInstance,
+  migration?: Pick<VirtualMachineInstanceMigration, 'spec'>,
+): string | undefined {
   const found = findCondition(status?.conditions, 'LiveMigratable');
   if (found?.status !== 'False') return undefined;
+  if (migration && migrationEnd(migration) && found.reason === 'DisksNotLiveMigratable') return undefined;
   return `Cannot migrate VMI, Reason: ${found.reason ?? ''}, Message: ${found.message ?? ''}`;
 }
 

@@ -78,7 +78,11 @@ function controllerOptions(flags: ControllerFlags, namespace: string) {
   return {
     ...flags,
     authorities: { exportCaDir, backupCaDir, namespace },
-    config: { ...ofPods, architecture: architectures[arch()] ?? arch() },
+    config: {
+      ...ofPods,
+      architecture: architectures[arch()] ?? arch(),
+      lacksSynchronization: flags.standaloneScheduler,
+    },
     ...(explainSocket !== '' && { explain: { socketFile: explainSocket, pid: process.pid } }),
   };
 }

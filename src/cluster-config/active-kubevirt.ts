@@ -3,7 +3,11 @@ import type { KubeObject } from '../api/index.ts';
 /** Nothing of its configuration is to be believed: CRDs of a cluster may be permissive. */
 export interface KubeVirt extends KubeObject {
   readonly spec?: { readonly configuration?: unknown; readonly workloadUpdateStrategy?: unknown };
-  readonly status?: { readonly phase?: string; readonly defaultArchitecture?: string };
+  readonly status?: {
+    readonly phase?: string;
+    readonly defaultArchitecture?: string;
+    readonly synchronizationAddresses?: readonly string[];
+  };
 }
 
 /** Annotation on the KubeVirt object that keeps VGA for EFI guests. */

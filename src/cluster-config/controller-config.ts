@@ -58,6 +58,10 @@ export interface ControllerConfig extends LiveUpdateSettings {
   /** What becomes of a VM that refers to an instance type or preference. */
   readonly referencePolicy: ReferencePolicy;
   readonly migrations: MigrationLimits;
+  /** Why no guest moves between two VMI objects, in words; undefined: it may. */
+  readonly noDecentralisedMigration: string | undefined;
+  /** Where virt-synchronization-controller of this cluster is, as virt-operator or an administrator says. */
+  readonly synchronizationAddresses: readonly string[];
   /** Of requests to the API server. */
   readonly rateLimit: RateLimitSettings;
   /** Undefined: it is not said, `-v` counts. */
@@ -85,6 +89,8 @@ export interface ControllerConfigBase {
   readonly qemuTimeoutSeconds?: number;
   readonly launcherGroup?: number;
   readonly synced?: ControllerConfig['synced'];
+  /** Nothing here carries the states of migrations between two VMI objects, whatever gates are on. */
+  readonly lacksSynchronization?: boolean;
   /** For VMIs that say nothing, without the gate Root. */
   readonly runtimeUser: number;
   /** Kubernetes' name of this machine's architecture: `amd64`. */
@@ -102,6 +108,11 @@ const perArchitecture: Readonly<Record<string, { machineType: string; ovmfPath: 
   s390x: { machineType: 's390-ccw-virtio', ovmfPath: '' },
 };
 
+function whyNoDecentralised(isGateOn: boolean, { lacksSynchronization }: ControllerConfigBase): string | undefined {
+  if (lacksSynchronization) return 'no virt-synchronization-controller runs on a standalone node';
+  return isGateOn ? undefined : 'the feature gate DecentralizedLiveMigration of the KubeVirt object is not on';
+}
+
 /** What virt-controller takes from the KubeVirt object. */
 export function controllerConfigReader(base: ControllerConfigBase): ConfigReader<ControllerConfig> {
   return {
@@ -115,6 +126,7 @@ export function controllerConfigReader(base: ControllerConfigBase): ConfigReader
         config: {
           ...toConfig(given, base, kubevirt.status?.defaultArchitecture || base.architecture),
           ...exporterPods(given, memberAt(kubevirt, 'spec', 'certificateRotateStrategy')),
+          synchronizationAddresses: kubevirt.status?.synchronizationAddresses ?? [],
         },
       };
     },
@@ -185,6 +197,8 @@ function toConfig(given: unknown, base: ControllerConfigBase, architecture: stri
     imageVolume: gates.ImageVolume,
     referencePolicy: text('instancetype.referencePolicy', 'reference') as ReferencePolicy,
     migrations: readMigrationLimits(given),
+    noDecentralisedMigration: whyNoDecentralised(gates.DecentralizedLiveMigration, base),
+    synchronizationAddresses: [],
     rateLimit: rateLimitOf(given, 'controllerConfiguration', defaultRateLimit),
     logVerbosity: at('developerConfiguration.logVerbosity.virtController') as number | undefined,
     tlsConfiguration: at('tlsConfiguration'),

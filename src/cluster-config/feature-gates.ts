@@ -7,6 +7,7 @@ const states = {
   ConfigurableHypervisor: 'alpha',
   CPUManager: 'alpha',
   CrossArchitectureVirtualization: 'alpha',
+  DecentralizedLiveMigration: 'alpha',
   DeclarativeHotplugVolumes: 'beta',
   DisableMDEVConfiguration: 'deprecated',
   GPUsWithDRA: 'beta',

@@ -10,7 +10,7 @@ import { nodePaths } from '../../src/standalone/index.ts';
 import { NodeStorage } from '../../src/standalone/supervisor/node-storage.ts';
 import { definitionOf, definitions } from '../fixtures/controller/cdi.ts';
 import { PlayedNode } from '../fixtures/controller/played-node.ts';
-import { startKubeApiserver } from '../fixtures/kube-apiserver.ts';
+import { type KubeApiserver, startKubeApiserver } from '../fixtures/kube-apiserver.ts';
 
 const revisions: ResourceType = {
   ...{ group: 'apps', version: 'v1', resource: 'controllerrevisions', kind: 'ControllerRevision', namespaced: true },
@@ -61,35 +61,13 @@ export interface Stage {
 export type Scene = (stage: Stage) => Promise<void>;
 
 /** Plays all scenes to one controller side by side, on an API server of its own; each has a namespace of its own. */
-export async function playScenes(
+export function playScenes(
   assets: string,
   advertisedAddress: string,
   program: ControllerCommand,
   scenes: Readonly<Record<string, Scene>>,
 ): Promise<Record<string, Outcome>> {
-  const dir = mkdtempSync(path.join(tmpdir(), 'scenes-'));
-  const server = await startKubeApiserver(assets, { flags: { 'advertise-address': advertisedAddress } });
-  const access = await loadKubeAccess({ kubeconfig: server.adminKubeconfig });
-  const client = new KubeClient({ userAgent: 'scenes', rateLimit: { qps: 1000, burst: 1000 } }, { access });
-  const node = new PlayedNode(client, 'node1');
-  const controller = new ControllerUnderTest(program, { dir, kubeconfig: server.adminKubeconfig, admin: client }, 1);
-  let storage: Component[] = [];
-  try {
-    for (const kind of [...importerKinds, ...snapshotKinds]) await client.create(definitions, definitionOf(kind));
-    server.kubectl('wait', '--for=condition=Established', 'crd', '--all', '--timeout=30s');
-    storage = await startStorage(client, dir);
-    await installForOtherControllers({ kind: 'cluster', admin: client });
-    await client.create(resources.kubevirts, {
-      ...{ apiVersion: 'kubevirt.io/v1', kind: 'KubeVirt', metadata: { name: 'kubevirt', namespace: 'kubevirt' } },
-      spec: { configuration: { developerConfiguration: { useEmulation: true } } },
-    } as KubeObject);
-    const target = { namespace: 'kubevirt', name: 'kubevirt' };
-    await client.patch(resources.kubevirts, target, { status: { phase: 'Deployed' } }, 'merge', {
-      subresource: 'status',
-    });
-    await node.start();
-    await controller.start();
-    await controller.leads();
+  return withController({ assets, advertisedAddress, program }, async ({ client, controller }) => {
     const play = async ([name, scene]: [string, Scene]) => {
       const namespace = name.toLowerCase().replace(/[^a-z]+/g, '-');
       await client.create(resources.namespaces, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } });
@@ -103,12 +81,62 @@ export async function playScenes(
         return [name, { problem }] as const;
       }
     };
-    const outcomes = Object.fromEntries(await Promise.all(Object.entries(scenes).map(play)));
-    if (node.problems.length > 0) throw new Error(node.problems.join('; '));
-    return outcomes;
+    return Object.fromEntries(await Promise.all(Object.entries(scenes).map(play)));
+  });
+}
+
+export interface PlayedCluster {
+  readonly assets: string;
+  readonly advertisedAddress: string;
+  readonly program: ControllerCommand;
+  readonly featureGates?: readonly string[];
+  /** Nodes by name, each with the namespaces whose pods it runs. */
+  readonly nodes?: Readonly<Record<string, (namespace: string) => boolean>>;
+}
+
+export interface RunningController {
+  readonly client: KubeClient;
+  readonly server: KubeApiserver;
+  readonly controller: ControllerUnderTest;
+  /** Of this run. */
+  readonly dir: string;
+}
+
+/** A controller that leads on an API server of its own, with nodes that are played. */
+export async function withController<R>(
+  { assets, advertisedAddress, program, featureGates = [], nodes = { node1: () => true } }: PlayedCluster,
+  work: (running: RunningController) => Promise<R>,
+): Promise<R> {
+  const dir = mkdtempSync(path.join(tmpdir(), 'scenes-'));
+  const server = await startKubeApiserver(assets, { flags: { 'advertise-address': advertisedAddress } });
+  const access = await loadKubeAccess({ kubeconfig: server.adminKubeconfig });
+  const client = new KubeClient({ userAgent: 'scenes', rateLimit: { qps: 1000, burst: 1000 } }, { access });
+  const played = Object.entries(nodes).map(([name, isOwn]) => new PlayedNode(client, name, isOwn));
+  const controller = new ControllerUnderTest(program, { dir, kubeconfig: server.adminKubeconfig, admin: client }, 1);
+  let storage: Component[] = [];
+  try {
+    for (const kind of [...importerKinds, ...snapshotKinds]) await client.create(definitions, definitionOf(kind));
+    server.kubectl('wait', '--for=condition=Established', 'crd', '--all', '--timeout=30s');
+    storage = await startStorage(client, dir);
+    await installForOtherControllers({ kind: 'cluster', admin: client });
+    await client.create(resources.kubevirts, {
+      ...{ apiVersion: 'kubevirt.io/v1', kind: 'KubeVirt', metadata: { name: 'kubevirt', namespace: 'kubevirt' } },
+      spec: { configuration: { developerConfiguration: { useEmulation: true, featureGates } } },
+    } as KubeObject);
+    const target = { namespace: 'kubevirt', name: 'kubevirt' };
+    await client.patch(resources.kubevirts, target, { status: { phase: 'Deployed' } }, 'merge', {
+      subresource: 'status',
+    });
+    for (const node of played) await node.start();
+    await controller.start();
+    await controller.leads();
+    const result = await work({ client, server, controller, dir });
+    const problems = played.flatMap((node) => node.problems);
+    if (problems.length > 0) throw new Error(problems.join('; '));
+    return result;
   } finally {
     await controller.stop('SIGKILL');
-    await node.stop();
+    for (const node of played) await node.stop();
     for (const component of storage.toReversed()) await component.stop();
     client.close();
     await server.stop();

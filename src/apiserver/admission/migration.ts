@@ -26,13 +26,24 @@ export const migrationAdmission: Admission = {
     const name = at(migration, 'spec', 'vmiName');
     if (!isRecord(migration.spec) || typeof name !== 'string' || name === '') return [requiredField('spec.vmiName')];
     const isOthers = at(migration, 'spec', 'priority') !== undefined && !privileged;
-    return isOthers ? [forbiddenField('spec.priority', 'only virt-controller is allowed to set the priority')] : [];
+    return [
+      ...(isOthers ? [forbiddenField('spec.priority', 'only virt-controller is allowed to set the priority')] : []),
+      ...(['sendTo', 'receive'] as const).flatMap((end) =>
+        (at(migration, 'spec', end) ?? undefined) === undefined
+          ? []
+          : [forbiddenField(`spec.${end}`, noSynchronization)],
+      ),
+    ];
   },
   deny(migration, { old }, stored) {
     const message = old ? undefined : denial(migration, stored);
     return message === undefined ? undefined : { webhook: 'migration-create-validator.kubevirt.io', message };
   },
 };
+
+/** Why no guest comes from another VMI object, or goes to one. */
+export const noSynchronization =
+  'guests move between namespaces and clusters by virt-synchronization-controller, which does not run on a standalone node';
 
 const restricted: FieldError = forbiddenField('spec', "update of Migration object's spec is restricted");
 

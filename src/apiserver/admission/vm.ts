@@ -12,6 +12,7 @@ import {
 } from '../errors.ts';
 import { type ApiObject, at, type JsonObject, objectsAt, stringAt } from '../object.ts';
 import { validateLabels } from './metadata.ts';
+import { noSynchronization } from './migration.ts';
 import { takeIn } from './take-in.ts';
 import { addDevices, fillTemplate, validateSpec } from './vmi.ts';
 import { checkUtilityVolumes } from './vmi-disk-rules.ts';
@@ -33,6 +34,7 @@ export const vmAdmission: Admission = {
     const options = { isWhole: !isRecord(spec.instancetype) && !isRecord(spec.preference) };
     return [
       ...validateRunning(spec),
+      ...(isReceiver(vm) && !(old && isReceiver(old)) ? [forbiddenField('spec.runStrategy', noSynchronization)] : []),
       ...validateLabels(at(spec, 'template', 'metadata', 'labels'), 'spec.template.metadata.labels'),
       ...validateMatchers(spec),
       ...(hasNewSpec ? validateSpec(spec.template.spec, 'spec.template.spec', cluster, options) : []),
@@ -58,6 +60,9 @@ function validateUnderWay(vm: ApiObject, old: ApiObject): FieldError[] {
     problems.push(forbiddenField('spec', `Cannot update VM runStrategy until restore "${restore}" completes`));
   return problems;
 }
+
+/** It waits for the guest of another VMI object. */
+const isReceiver = (vm: ApiObject) => strategyOf(vm) === 'WaitAsReceiver';
 
 function strategyOf(vm: ApiObject): unknown {
   const running = at(vm, 'spec', 'running');

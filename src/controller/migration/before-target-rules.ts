@@ -1,5 +1,6 @@
-import { isBeingDeleted, type MigrationPriority } from '../../api/index.ts';
+import { isBeingDeleted, type MigrationPriority, migrationEnd } from '../../api/index.ts';
 import { motionRules } from './attachment-rules.ts';
+import { isTargetEnd } from './decentralised-facts.ts';
 import { inPhaseMs, isPending, limitAnnotation, limitMs, utilityVolumesOf } from './facts.ts';
 import { failsWithPod } from './failure-rules.ts';
 import { does, type Facts, fails, type MigrationPlan, type MigrationRule, utilityCondition, waits } from './plan.ts';
@@ -17,7 +18,7 @@ const limitPauses: Readonly<Record<MigrationPriority, number>> = {
   'system-maintenance': 5_000,
 };
 
-const pendingRules: readonly MigrationRule[] = [
+const heldUpRules: readonly MigrationRule[] = [
   {
     name: 'in-back-off',
     why: 'A migration that nobody asked for by hand has failed for this VMI, or the one that this one tries again: the next one waits, and an automatic one longer each time.',
@@ -31,7 +32,7 @@ const pendingRules: readonly MigrationRule[] = [
   {
     name: 'target-is-source',
     why: 'The migration asks for the very node that the guest is on: it is refused.',
-    when: (facts) => isPendingWithout(facts) && insistsOnSource(facts),
+    when: (facts) => isPendingWithout(facts) && migrationEnd(facts.migration) === undefined && insistsOnSource(facts),
     plan: ({ vmi }) =>
       fails(
         'TargetIsSource',
@@ -64,7 +65,8 @@ const pendingRules: readonly MigrationRule[] = [
   },
 ];
 
-const waitingRules: readonly MigrationRule[] = [
+/** What the pod to move to waits for, and its creation. */
+export const waitingRules: readonly MigrationRule[] = [
   {
     name: 'target-not-shown-yet',
     why: 'The API server has the target pod, the cache does not show it yet: it is waited for.',
@@ -74,13 +76,13 @@ const waitingRules: readonly MigrationRule[] = [
   {
     name: 'vmi-not-running',
     why: 'The guest does not run yet; it can only move then.',
-    when: (facts) => isPendingWithout(facts) && facts.vmi?.status?.phase !== 'Running',
+    when: (facts) => isPendingWithout(facts) && !isTargetEnd(facts) && facts.vmi?.status?.phase !== 'Running',
     plan: () => waits(recheckMs),
   },
   {
     name: 'source-pod-missing',
     why: 'The pod that the guest is in is not known yet.',
-    when: (facts) => isPendingWithout(facts) && facts.sourcePod === undefined,
+    when: (facts) => isPendingWithout(facts) && !isTargetEnd(facts) && facts.sourcePod === undefined,
     plan: () => waits(missingPodMs),
   },
   {
@@ -148,8 +150,8 @@ const waitingRules: readonly MigrationRule[] = [
   },
 ];
 
-/** Until there is a pod to move to: what forbids it, what it waits for, and its creation. */
-export const beforeTargetRules: readonly MigrationRule[] = [...pendingRules, ...motionRules, ...waitingRules];
+/** What forbids a pod to move to, here or on another side, and what has to be over first. */
+export const pendingRules: readonly MigrationRule[] = [...heldUpRules, ...motionRules];
 
 function isPendingWithout(facts: Facts): boolean {
   return isPending(facts) && facts.target.kind === 'none';

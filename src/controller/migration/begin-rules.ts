@@ -1,6 +1,8 @@
-import { labels, migrationRefusal } from '../../api/index.ts';
+import { labels, migrationEnd, migrationRefusal } from '../../api/index.ts';
 import { phaseOf } from './facts.ts';
 import { type Facts, fails, goesTo, type MigrationRule } from './plan.ts';
+
+const firstPhases = { source: 'Synchronizing', target: 'WaitingForSync', none: 'Pending' } as const;
 
 const isNew = (facts: Facts) => phaseOf(facts) === '';
 
@@ -29,14 +31,14 @@ export const beginRules: readonly MigrationRule[] = [
     when: ({ vmi, ...facts }) =>
       vmi !== undefined &&
       phaseOf(facts) in { '': 0, Pending: 0 } &&
-      migrationRefusal(vmi) !== undefined &&
+      migrationRefusal(vmi, facts.migration) !== undefined &&
       facts.target.kind === 'none',
-    plan: ({ vmi }) => fails('NotMigratable', (vmi && migrationRefusal(vmi)) ?? ''),
+    plan: ({ vmi, migration }) => fails('NotMigratable', (vmi && migrationRefusal(vmi, migration)) ?? ''),
   },
   {
     name: 'accepted',
-    why: 'Nothing speaks against the migration; its target pod is made as soon as limits allow.',
+    why: 'Nothing speaks against the migration; its target pod is made as soon as limits allow, and the other half is known where there is one.',
     when: isNew,
-    plan: () => goesTo('Pending'),
+    plan: ({ migration }) => goesTo(firstPhases[migrationEnd(migration) ?? 'none']),
   },
 ];

@@ -6,6 +6,7 @@ import {
   type Key,
   keyOf,
   labels,
+  migrationEnd,
   type PersistentVolumeClaim,
   type Pod,
   resources,
@@ -30,10 +31,12 @@ import {
   attachmentPodName,
   type LauncherPods,
   renderAttachmentPod,
+  renderReceivingPod,
   renderTargetPod,
 } from '../pod/index.ts';
 import type { NamespaceQuotas } from '../quota/index.ts';
 import { controllerBackoff, ownWriteEchoMs, recordEventOn, stepDeadlineMs } from '../reconciling.ts';
+import { announcedState, troubleOf } from './decentralised-facts.ts';
 import { decideMigration, type Renderers } from './decide.ts';
 import { executors, staleCode } from './execute.ts';
 import { ownState, phaseOf, targetPod } from './facts.ts';
@@ -194,7 +197,8 @@ export class MigrationController implements Component {
     const own = vmiKeyOf(migration);
     const sameNode = others.filter((each) => each.node === node).length;
     if (ofVmi > 0 || others.some((each) => each.vmi === own)) return undefined;
-    if (cluster + others.length >= migrations.perCluster || outbound + sameNode >= migrations.perNode) return undefined;
+    const isNodeFull = migrationEnd(migration) !== 'target' && outbound + sameNode >= migrations.perNode;
+    if (cluster + others.length >= migrations.perCluster || isNodeFull) return undefined;
     const place = { node, vmi: own, untilMs: Number.POSITIVE_INFINITY };
     this.#reserved.set(key, place);
     return (isUnclear) => {
@@ -222,8 +226,9 @@ function renderersOf({ launchers, attachmentPods: { salt } }: MigrationControlle
       const { addedNodeSelector = {} } = migration.spec;
       const podName = launchers.targetName(vmi, uid);
       const job = { name: migration.metadata.name, uid, addedNodeSelector };
-      const stateClaim = keptState.target?.metadata.name;
-      return renderTargetPod(vmi, config, { podName, migration: job, sourcePod, nodeLabels, claims, stateClaim });
+      const target = { podName, migration: job, claims, stateClaim: keptState.target?.metadata.name };
+      if (sourcePod) return renderTargetPod(vmi, config, { ...target, sourcePod, nodeLabels });
+      return renderReceivingPod(vmi, config, target, vmi.status?.migrationState?.sourceState ?? {});
     },
     attachment: ({ migration, uid, plugged, config }, vmi, target) => {
       const others = plugged.attachments.map(({ pod }) => pod);
@@ -250,6 +255,7 @@ function seenOf(observation: MigrationObservation): ExplainFacts {
   const retry = findCondition(migration.status?.conditions, retryCondition);
   return {
     phase: phaseOf(observation) || 'none',
+    ...otherHalf(observation),
     ...(migration.metadata.deletionTimestamp && { deletion: 'asked for' }),
     vmi: vmi
       ? `${vmi.metadata.name}: ${vmi.status?.phase ?? 'new'} on ${vmi.status?.nodeName ?? 'no node yet'}`
@@ -263,6 +269,22 @@ function seenOf(observation: MigrationObservation): ExplainFacts {
     ...(retry?.message !== undefined && { retry: retry.message }),
     ...(running.cluster > 0 && { running: `${running.cluster}, ${running.outbound} of them from this node` }),
     ...(backoffMs > 0 && { backOff: 'yes' }),
+  };
+}
+
+/** Of a migration between two VMI objects: which half this is, and how far the other one is known. */
+function otherHalf(observation: PresentMigration): ExplainFacts {
+  const end = migrationEnd(observation.migration);
+  if (!end) return {};
+  const { sourceState, targetState } = announcedState(observation) ?? {};
+  const other = end === 'source' ? targetState : sourceState;
+  const where = other?.node ? `pod ${other.pod} on ${other.node}` : undefined;
+  const half = observation.migration.spec.sendTo ?? observation.migration.spec.receive;
+  const trouble = troubleOf(observation.vmi);
+  return {
+    half: `${end} of ${half?.migrationID}`,
+    otherHalf: where ?? (other?.migrationUID ? 'known' : 'not known yet'),
+    ...(trouble && { synchronization: trouble.message }),
   };
 }
 

@@ -4,8 +4,10 @@ import { decideBy, longerPause, type Rule, ruleTable } from '../../reconcile/ind
 import { once, unclearPauses } from '../reconciling.ts';
 import { agentRules, agentsTurn } from './agent-rules.ts';
 import { attachmentRules } from './attachment-rules.ts';
-import { beforeTargetRules } from './before-target-rules.ts';
+import { pendingRules, waitingRules } from './before-target-rules.ts';
 import { beginRules } from './begin-rules.ts';
+import { isTargetEnd } from './decentralised-facts.ts';
+import { brokenLinkRules, decentralisedFailureRules, decentralisedRules } from './decentralised-rules.ts';
 import { ended, endedRules } from './ended-rules.ts';
 import { targetPod } from './facts.ts';
 import { failureRules } from './failure-rules.ts';
@@ -15,20 +17,24 @@ import { targetRules } from './target-rules.ts';
 
 /** Both throw PodRenderError. */
 export interface Renderers {
-  /** The pod to move to. */
-  readonly target: (facts: MigrationFacts, vmi: VirtualMachineInstance, sourcePod: Pod) => Pod;
+  /** The pod to move to; `sourcePod`: undefined for a guest of another VMI object. */
+  readonly target: (facts: MigrationFacts, vmi: VirtualMachineInstance, sourcePod: Pod | undefined) => Pod;
   /** The one that brings plugged volumes to it. */
   readonly attachment: (facts: MigrationFacts, vmi: VirtualMachineInstance, target: Pod) => Pod;
 }
 
 const endedTable = ruleTable<Facts, MigrationPlan>(endedRules, ended);
 const openRules = [
+  ...decentralisedFailureRules,
   ...failureRules,
   ...beginRules,
-  ...beforeTargetRules,
+  ...pendingRules,
+  ...decentralisedRules,
+  ...waitingRules,
   ...attachmentRules,
   ...targetRules,
   ...agentRules,
+  ...brokenLinkRules,
 ];
 const openTable = ruleTable<Facts, MigrationPlan>(openRules, agentsTurn);
 
@@ -74,7 +80,8 @@ export function decideMigration(observation: MigrationObservation, renderers: Re
 /** As it is made once the VMI has the user that new launchers have. */
 function rendered(facts: MigrationFacts, { target }: Renderers): NewPod {
   const { vmi, sourcePod, config } = facts;
-  if (!vmi || !sourcePod) return { kind: 'problem', problem: 'the pod that the guest is in is not known' };
+  if (!vmi || (!sourcePod && !isTargetEnd(facts)))
+    return { kind: 'problem', problem: 'the pod that the guest is in is not known' };
   const status = { ...vmi.status, runtimeUser: config.runtimeUser };
   return tried(() => target(facts, { ...vmi, status }, sourcePod));
 }

@@ -1,5 +1,6 @@
 import { findCondition, isBeingDeleted, isTriedAgain, labels } from '../../api/index.ts';
 import { podFacts } from '../pod/index.ts';
+import { announcedState } from './decentralised-facts.ts';
 import { isDeleted, ownState, phaseOf, targetPod } from './facts.ts';
 import { deletionOf, mayHoldGuest } from './failure-rules.ts';
 import { does, type Facts, failedCondition, type MigrationRule, waits } from './plan.ts';
@@ -24,7 +25,7 @@ export const endedRules: readonly MigrationRule[] = [
     name: 'failed-for-agents-too',
     why: 'The migration has failed, and the agents do not know it yet: the VMI says so from now on.',
     when: (facts) => {
-      const state = ownState(facts);
+      const state = ownState(facts) ?? announcedState(facts);
       return phaseOf(facts) === 'Failed' && state !== undefined && !state.failed && !state.completed;
     },
     plan: (facts) => does([{ step: 'failState', reason: failureOf(facts) }]),

@@ -15,6 +15,8 @@ import { type Executors, guardedPatch, type ObjectEvent, type Outcome, type Step
 import { networkInfoAnnotation } from '../pod/index.ts';
 import { createWithLimits } from '../quota/index.ts';
 import { createAttachmentPod, deleteAttachments } from './attachment-steps.ts';
+import { isTargetEnd } from './decentralised-facts.ts';
+import { announced, described, failedForBoth, withTarget } from './decentralised-steps.ts';
 import { targetAttachment } from './plugged.ts';
 import { effectiveOptions } from './policies.ts';
 import { tryAgain } from './retry-step.ts';
@@ -43,6 +45,14 @@ export const executors: Executors<MigrationStepArgs, ExecuteContext> = {
   createAttachmentPod,
   deleteAttachments,
   deleteTargetPod,
+  announce: (_step, context) =>
+    changeVmi(context, (vmi) => {
+      vmi.status = { ...vmi.status, migrationState: announced(vmi, context.observation) };
+    }),
+  describeSource: (_step, context) =>
+    changeVmi(context, (vmi) => {
+      vmi.status = { ...described(vmi, context.observation) };
+    }),
   handOver,
   failState,
   requestAbort,
@@ -164,7 +174,8 @@ async function handOver({ pod }: Step<MigrationStepArgs, 'handOver'>, context: E
   };
   await tellNetworks(pod, vmi, context);
   const outcome = await changeVmi(context, (wanted) => {
-    wanted.status = { ...wanted.status, migrationState: state };
+    const migrationState = isTargetEnd(observation) ? withTarget(wanted, pod, state, observation) : state;
+    wanted.status = { ...wanted.status, migrationState };
     wanted.metadata.labels = { ...wanted.metadata.labels, ...handOverLabels(vmi, pod) };
   });
   if (outcome.kind !== 'done') return outcome;
@@ -204,7 +215,7 @@ async function failState({ reason }: Step<MigrationStepArgs, 'failState'>, conte
   const { vmi, now } = context.observation;
   const time = rfc3339(now);
   const outcome = await changeState(context, (state) => ({
-    ...state,
+    ...failedForBoth(state, context.observation),
     failed: true,
     completed: true,
     startTimestamp: state.startTimestamp ?? time,
@@ -231,7 +242,13 @@ function changeState(context: ExecuteContext, change: (state: MigrationState) =>
   });
 }
 
-const changed = ['/status/migrationState', '/status/runtimeUser', '/metadata/labels', '/metadata/annotations'];
+const changed = [
+  '/status/migrationState',
+  '/status/migratedVolumes',
+  '/status/runtimeUser',
+  '/metadata/labels',
+  '/metadata/annotations',
+];
 const always = ['/metadata/uid', '/status/phase', '/status/nodeName'];
 
 /** The API server takes it only onto the VMI that was observed, as far as it matters. */

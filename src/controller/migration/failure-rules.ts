@@ -1,10 +1,11 @@
 import { findCondition, isBeingDeleted, isFinal, type Pod } from '../../api/index.ts';
 import { type AttachmentPod, podFacts } from '../pod/index.ts';
+import { hasLeftAsWanted, isSourceEnd, isTargetEnd } from './decentralised-facts.ts';
 import { hasAgentsPhase, hasTargetPhase, isDeleted, lastWordsOf, ownState, phaseOf, targetPod } from './facts.ts';
 import { abortRequested, type Facts, fails, type MigrationPlan, type MigrationRule, waits } from './plan.ts';
 import { isRefusedByAgent } from './retry.ts';
 import { loses } from './retry-rules.ts';
-import { stateArrived } from './state-rules.ts';
+import { hasArrived, stateArrived } from './state-rules.ts';
 import type { MigrationStep } from './steps.ts';
 
 /** The target pod goes, too. */
@@ -22,6 +23,8 @@ export function deletionOf(facts: Facts, why: string): MigrationStep[] {
 export function mayHoldGuest(facts: Facts, { metadata }: Pod): boolean {
   const { vmi, sourcePod } = facts;
   if (!vmi || isFinal(vmi)) return false;
+  // Of a VMI that receives a guest no other pod has one.
+  if (isTargetEnd(facts) && hasArrived(facts)) return true;
   return metadata.uid === sourcePod?.metadata.uid || ownState(facts)?.mode === 'PostCopy';
 }
 
@@ -29,6 +32,8 @@ export function mayHoldGuest(facts: Facts, { metadata }: Pod): boolean {
 const accountMs = 5_000;
 
 function isTargetLost(facts: Facts): boolean {
+  // It is on the other side.
+  if (isSourceEnd(facts)) return false;
   const pod = targetPod(facts);
   return pod ? podFacts.isFinal(pod) : hasTargetPhase(facts) && facts.target.kind === 'none';
 }
@@ -67,16 +72,9 @@ export const failureRules: readonly MigrationRule[] = [
       ]),
   },
   {
-    name: 'decentralised',
-    why: 'The VMI is to move to another cluster or namespace, which is not built: the migration has failed.',
-    when: (facts) => Boolean(facts.migration.spec.sendTo ?? facts.migration.spec.receive) && !ownState(facts),
-    plan: () =>
-      fails('NotSupported', 'migrations between clusters and namespaces are not supported by this controller'),
-  },
-  {
     name: 'vmi-ended',
     why: 'The guest has ended while it was to move: the migration has failed.',
-    when: ({ vmi }) => vmi !== undefined && isFinal(vmi),
+    when: (facts) => facts.vmi !== undefined && isFinal(facts.vmi) && !hasLeftAsWanted(facts),
     plan: (facts) => {
       // Upstream's words; an agent knows more of a guest that was lost on its way.
       const { failureReason } = ownState(facts) ?? {};
@@ -161,7 +159,7 @@ export const failureRules: readonly MigrationRule[] = [
     why: 'The migration was cancelled while the target prepares itself: nothing has moved, so it ends at once.',
     when: (facts) =>
       isDeleted(facts) &&
-      ['Scheduled', 'PreparingTarget'].includes(phaseOf(facts)) &&
+      ['Scheduled', 'PreparingTarget', ...(isSourceEnd(facts) ? ['Scheduling'] : [])].includes(phaseOf(facts)) &&
       !ownState(facts)?.targetNodeAddress,
     plan: () => ({
       steps: [{ step: 'failState', reason: 'Migration failed due to being canceled' }],

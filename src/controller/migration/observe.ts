@@ -4,6 +4,7 @@ import {
   keyOf,
   labelQuery,
   labels,
+  migrationEnd,
   type PersistentVolumeClaim,
   type Pod,
   resources,
@@ -67,8 +68,11 @@ async function observe(
   const isTarget = ({ metadata }: Pod) => metadata.labels?.[labels.migrationJobUid] === base.uid;
   const siblings = migrations.list().filter((each) => each.metadata.namespace === migration.metadata.namespace);
   const lasting = own.filter((pod) => !podFacts.isTemporary(pod));
-  const sourcePod = vmi && podFacts.currentPod(vmi, lasting);
+  // The pod of a VMI that receives a guest is the one that this migration makes.
+  const isReceived = migrationEnd(migration) === 'target';
+  const sourcePod = vmi && !isReceived ? podFacts.currentPod(vmi, lasting) : undefined;
   const target = await targetOf(migration, vmi, own.filter(isTarget), { ...deps, ...base }, signal);
+  const made = target.kind === 'pod' ? target.pod : undefined;
   return {
     ...base,
     migration,
@@ -79,11 +83,7 @@ async function observe(
     target,
     keptState: keptStateOf(migration, deps),
     plugged: vmi
-      ? pluggedVolumes(
-          vmi,
-          { own, source: sourcePod, target: target.kind === 'pod' ? target.pod : undefined, claims },
-          deps,
-        )
+      ? pluggedVolumes(vmi, { own, source: isReceived ? made : sourcePod, target: made, claims }, deps)
       : noVolumes,
     leftovers: foreign.filter(isTarget),
     rival: rivalOf(migration, vmi, siblings),
@@ -127,7 +127,7 @@ async function targetOf(
   const { client, launchers, uid } = deps;
   const [pod] = found.toSorted((a, b) => Number(podFacts.isFinal(a)) - Number(podFacts.isFinal(b)));
   if (pod) return { kind: 'pod', pod, isRecorded: vmi?.status?.activePods?.[pod.metadata.uid ?? ''] !== undefined };
-  if (!vmi || !hasTargetPhase({ migration })) return { kind: 'none' };
+  if (!vmi || !hasTargetPhase({ migration }) || migrationEnd(migration) === 'source') return { kind: 'none' };
   const { items } = await client.list<Pod>(resources.pods, {
     namespace: migration.metadata.namespace,
     labelSelector: labelQuery({ key: labels.migrationJobUid, operator: 'In', values: [uid] }),

@@ -52,6 +52,8 @@ export const abortRequested: ConditionState = { type: 'migrationAbortRequested',
 export const quotaCondition = 'migrationRejectedByResourceQuota';
 export const utilityCondition = 'migrationBlockedByUtilityVolumes';
 export const unschedulableCondition = 'migrationTargetPodUnschedulable';
+/** Upstream's, of one half of a migration between two VMI objects that cannot go on without the other. */
+export const blockedCondition = 'decentralizedMigrationBlocked';
 /** Why it failed, in words; upstream has it in an event alone. */
 export const failedCondition = 'migrationFailed';
 /** Written together with the failure: what is to be done is known for good from then on. */
@@ -62,7 +64,12 @@ export const retryDue: ConditionState & { readonly reason: string } = {
   message: 'a loss ended it before the guest had moved: it is tried again, once',
 };
 /** Conditions of a migration that waits for something. */
-export const waitingConditions: readonly string[] = [quotaCondition, utilityCondition, unschedulableCondition];
+export const waitingConditions: readonly string[] = [
+  quotaCondition,
+  utilityCondition,
+  unschedulableCondition,
+  blockedCondition,
+];
 
 export function waits(requeueAfterMs?: number): MigrationPlan {
   return { steps: [], change: keep, ...(requeueAfterMs !== undefined && { requeueAfterMs }) };

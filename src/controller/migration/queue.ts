@@ -5,6 +5,7 @@ import {
   type Key,
   keyOf,
   labels,
+  migrationEnd,
   type Pod,
   type VirtualMachineInstance,
   type VirtualMachineInstanceMigration,
@@ -50,7 +51,21 @@ export function underWay({ migrations, ownPods }: Pick<QueueDeps, 'migrations' |
   const withPods = new Set(ownPods.list().map(({ metadata }) => metadata.labels?.[labels.migrationJobUid]));
   return migrations
     .list()
-    .filter((each) => !isFinalMigration(each) && (!isWaitingMigration(each) || withPods.has(each.metadata.uid)));
+    .filter((each) => !isFinalMigration(each) && (!isBeforeTarget(each) || withPods.has(each.metadata.uid)));
+}
+
+/** A source whose target is on another side counts only when that one has its pod: it may wait for room itself. */
+function isBeforeTarget(migration: Migration): boolean {
+  return (
+    isWaitingMigration(migration) || (migrationEnd(migration) === 'source' && migration.status?.phase === 'Scheduling')
+  );
+}
+
+/** Undefined: its guest comes from elsewhere. */
+export function leftNode(migration: Migration, { vmis }: Pick<QueueDeps, 'vmis'>): string | undefined {
+  const { metadata, spec } = migration;
+  if (migrationEnd(migration) === 'target') return undefined;
+  return vmis.get(`${metadata.namespace}/${spec.vmiName}`)?.status?.nodeName ?? '';
 }
 
 /**
@@ -65,25 +80,25 @@ export function nextInLine(
 ): Migration[] {
   // A pod that says it is its target, and that nobody recorded, does not make `asking` one that has begun.
   const busy = new Set(underWay(deps).filter(({ metadata }) => metadata.uid !== asking?.metadata.uid));
-  const nodeOf = ({ metadata, spec }: Migration) =>
-    deps.vmis.get(`${metadata.namespace}/${spec.vmiName}`)?.status?.nodeName ?? '';
   const leaving = new Map<string, number>();
-  const count = (node: string) => leaving.get(node) ?? 0;
-  for (const each of busy) leaving.set(nodeOf(each), count(nodeOf(each)) + 1);
+  const count = (node: string | undefined) => (node === undefined ? 0 : (leaving.get(node) ?? 0));
+  const leaves = (node: string | undefined) => node !== undefined && leaving.set(node, count(node) + 1);
+  for (const each of busy) leaves(leftNode(each, deps));
   const isNext = (each: Migration) => each.metadata.uid === asking?.metadata.uid || isReady(each, deps, now);
-  const waiting = deps.migrations.list().filter((each) => isWaitingMigration(each) && !busy.has(each) && isNext(each));
+  const needsRoom = (each: Migration) => isWaitingMigration(each) && migrationEnd(each) !== 'source';
+  const waiting = deps.migrations.list().filter((each) => needsRoom(each) && !busy.has(each) && isNext(each));
   const begins: Migration[] = [];
   for (const each of waiting.sort(inOrder)) {
     if (busy.size + begins.length >= perCluster) break;
-    const node = nodeOf(each);
+    const node = leftNode(each, deps);
     if (count(node) >= perNode) continue;
-    leaving.set(node, count(node) + 1);
+    leaves(node);
     begins.push(each);
   }
   return begins;
 }
 
-const beginning: readonly string[] = ['not-admitted', 'accepted', 'no-target-yet'];
+const beginning: readonly string[] = ['not-admitted', 'accepted', 'halves-joined', 'no-target-yet'];
 
 /** It waits for room, as far as is known: one that was not looked at yet counts, or a restart would turn the order round. */
 function isReady(migration: Migration, { lastRuleOf }: QueueDeps, now: Date): boolean {

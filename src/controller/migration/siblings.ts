@@ -3,6 +3,7 @@ import {
   isBeingDeleted,
   isFinalMigration,
   labels,
+  migrationEnd,
   type Pod,
   retriedBy,
   type VirtualMachineInstance,
@@ -10,7 +11,7 @@ import {
 } from '../../api/index.ts';
 import { podFacts } from '../pod/index.ts';
 import type { MigrationFacts, Rival, Superseded } from './observation.ts';
-import { type QueueDeps, underWay } from './queue.ts';
+import { leftNode, type QueueDeps, underWay } from './queue.ts';
 
 type Migration = VirtualMachineInstanceMigration;
 
@@ -64,10 +65,8 @@ export function runningBeside(
   const running = underWay(deps).filter((each) => !isSame(each, migration));
   const isOfVmi = (each: Migration) =>
     each.metadata.namespace === migration.metadata.namespace && isOfSameVmi(each, migration);
-  const node = vmi?.status?.nodeName;
-  const outbound = running.filter(({ metadata: { namespace }, spec }) => {
-    return deps.vmis.get(`${namespace}/${spec.vmiName}`)?.status?.nodeName === node;
-  });
+  const node = migrationEnd(migration) === 'target' ? undefined : (vmi?.status?.nodeName ?? '');
+  const outbound = node === undefined ? [] : running.filter((each) => leftNode(each, deps) === node);
   return { cluster: running.length, outbound: outbound.length, ofVmi: running.filter(isOfVmi).length };
 }
 

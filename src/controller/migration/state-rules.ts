@@ -3,7 +3,7 @@ import { isPending, ownState } from './facts.ts';
 import { does, type Facts, type MigrationRule } from './plan.ts';
 
 /** The guest runs on its target: what it keeps there is newer from now on. */
-function hasArrived(facts: Facts): boolean {
+export function hasArrived(facts: Facts): boolean {
   const { completed, failed, targetNodeDomainReadyTimestamp } = ownState(facts) ?? {};
   return failed !== true && (completed === true || Boolean(targetNodeDomainReadyTimestamp));
 }

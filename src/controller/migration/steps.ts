@@ -23,6 +23,10 @@ export interface MigrationStepArgs {
   createAttachmentPod: { readonly pod: Pod };
   deleteAttachments: { readonly pods: readonly Pod[] };
   deleteTargetPod: { readonly pod: Pod; readonly why: string };
+  /** The VMI says of one half of a migration by what the other one is found. */
+  announce: object;
+  /** It says where the guest is, for the other side. */
+  describeSource: object;
   /** From here on both agents see the migration. */
   handOver: { readonly pod: Pod };
   /** Ends it for both agents, before anything of the guest has moved. */

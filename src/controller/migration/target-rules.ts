@@ -1,5 +1,6 @@
 import { findCondition } from '../../api/index.ts';
 import { podFacts } from '../pod/index.ts';
+import { isTargetEnd } from './decentralised-facts.ts';
 import {
   isIn,
   isPending,
@@ -25,7 +26,9 @@ export const targetRules: readonly MigrationRule[] = [
     why: 'The target pod was put on the node that the guest is on: the migration has failed at once.',
     when: (facts) => {
       const node = targetPod(facts)?.spec.nodeName;
-      return ownState(facts) === undefined && node !== undefined && node === facts.vmi?.status?.nodeName;
+      // The VMI that receives a guest is on the node of this pod.
+      if (ownState(facts) !== undefined || isTargetEnd(facts)) return false;
+      return node !== undefined && node === facts.vmi?.status?.nodeName;
     },
     plan: (facts) =>
       failsWithPod(

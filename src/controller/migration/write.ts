@@ -1,5 +1,6 @@
 import {
   finalizers,
+  isFinalMigration,
   labels,
   observedApiVersion,
   resources,
@@ -117,6 +118,7 @@ function metaOf({ metadata }: VirtualMachineInstanceMigration) {
 export function projectMigration(observation: PresentMigration, change: StatusChange): VirtualMachineInstanceMigration {
   const wanted = structuredClone(observation.migration);
   noteSource(wanted, observation);
+  noteAddresses(wanted, observation);
   const time = rfc3339(observation.now);
   switch (change.kind) {
     case 'keep':
@@ -151,8 +153,15 @@ export function projectMigration(observation: PresentMigration, change: StatusCh
 /** While it waits: where the guest is. The VMI gets it with the hand-over, and clean-up finds the pod by it in the end. */
 function noteSource(wanted: VirtualMachineInstanceMigration, { sourcePod }: PresentMigration): void {
   const { status } = wanted;
-  if (status?.phase !== 'Pending' || !sourcePod) return;
+  if (!['Synchronizing', 'Pending'].includes(status?.phase ?? '') || !status || !sourcePod) return;
   status.migrationState = { ...status.migrationState, sourcePod: sourcePod.metadata.name };
+}
+
+/** For those who ask for a migration to this cluster: its `connectURL` is one of them. */
+function noteAddresses({ status }: VirtualMachineInstanceMigration, { config, migration }: PresentMigration): void {
+  const { synchronizationAddresses: addresses } = config;
+  const isNews = addresses.length > 0 && !sameJson(addresses, status?.synchronizationAddresses ?? []);
+  if (status && isNews && !isFinalMigration(migration)) status.synchronizationAddresses = [...addresses];
 }
 
 type Phase = NonNullable<NonNullable<VirtualMachineInstanceMigration['status']>['phase']>;

@@ -29,5 +29,5 @@ export { networkInfoAnnotation } from './network-info.ts';
 export { type PodLinkStatus, podNetworkStatus } from './network-status.ts';
 export { changedNetworks } from './networks.ts';
 export { renderLauncherPod } from './render.ts';
-export { renderTargetPod } from './target.ts';
+export { renderReceivingPod, renderTargetPod } from './target.ts';
 export { renderTemporaryPod } from './temporary.ts';

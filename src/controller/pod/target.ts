@@ -1,4 +1,11 @@
-import { annotations, type Container, labels, type Pod, type VirtualMachineInstance } from '../../api/index.ts';
+import {
+  annotations,
+  type Container,
+  labels,
+  type MigrationSourceState,
+  type Pod,
+  type VirtualMachineInstance,
+} from '../../api/index.ts';
 import { isRecord, listOf, memberAt } from '../../base/index.ts';
 import type { ControllerConfig } from '../../cluster-config/index.ts';
 import { isDigestContainer } from './disk-containers.ts';
@@ -36,7 +43,7 @@ export function renderTargetPod(vmi: VirtualMachineInstance, config: ControllerC
   const { podName, migration, sourcePod, claims, stateClaim } = target;
   const pod = renderLauncherPod(withoutPlugged(vmi, sourcePod), config, '', claims, stateClaim);
   const { [labels.nodeName]: _source, [labels.migrationTargetNodeName]: _target, ...own } = pod.metadata.labels ?? {};
-  const level = selinuxLevel(vmi, config);
+  const level = selinuxLevel(vmi.status?.selinuxContext, config);
   const ownOptions = pod.spec.securityContext?.seLinuxOptions;
   return {
     ...pod,
@@ -56,6 +63,22 @@ export function renderTargetPod(vmi: VirtualMachineInstance, config: ControllerC
       },
     },
   };
+}
+
+/**
+ * The pod that receives a guest of another VMI object, maybe of another cluster: as `renderTargetPod`, with what the other side says of its node in
+ * place of a pod and a node here. Its images are those that the VMI here names. Pure. Throws PodRenderError.
+ */
+export function renderReceivingPod(
+  vmi: VirtualMachineInstance,
+  config: ControllerConfig,
+  target: Omit<TargetOf, 'sourcePod' | 'nodeLabels'>,
+  { node = '', nodeSelectors = {}, selinuxContext }: MigrationSourceState,
+): Pod {
+  const ordinary = renderLauncherPod(vmi, config, '', target.claims, target.stateClaim);
+  const seen = { ...vmi, status: { ...vmi.status, ...(selinuxContext !== undefined && { selinuxContext }) } };
+  const pod = renderTargetPod(seen, config, { ...target, sourcePod: ordinary, nodeLabels: nodeSelectors });
+  return { ...pod, spec: { ...pod.spec, affinity: notOn(node, ordinary.spec.affinity) } };
 }
 
 /** Volumes that were plugged in come by an attachment pod here, too, whatever the spec says of them. */
@@ -123,9 +146,28 @@ function awayFrom({ metadata: { uid = '' } }: VirtualMachineInstance, affinity: 
   };
 }
 
+/** Each term that the VMI asks for is one way to get a node: none of them leads to the source's. */
+function notOn(node: string, affinity: unknown) {
+  const given = memberAt(affinity, 'nodeAffinity');
+  const selector = memberAt(given, required);
+  const terms = listOf(memberAt(selector, 'nodeSelectorTerms'));
+  const away = { key: 'kubernetes.io/hostname', operator: 'NotIn', values: [node] };
+  const withAway = (term: unknown) => ({
+    ...(isRecord(term) ? term : {}),
+    matchExpressions: [...listOf(memberAt(term, 'matchExpressions')), away],
+  });
+  const nodeSelectorTerms = (terms.length > 0 ? terms : [{}]).map(withAway);
+  return {
+    ...(isRecord(affinity) ? affinity : {}),
+    nodeAffinity: {
+      ...(isRecord(given) ? given : {}),
+      [required]: { ...(isRecord(selector) ? selector : {}), nodeSelectorTerms },
+    },
+  };
+}
+
 /** QEMU on both sides opens the same files. */
-function selinuxLevel({ status }: VirtualMachineInstance, { migrations }: ControllerConfig): string | undefined {
-  const context = status?.selinuxContext;
+function selinuxLevel(context: string | undefined, { migrations }: ControllerConfig): string | undefined {
   if (!migrations.matchSelinuxLevel || context === 'none') return undefined;
   if (typeof context !== 'string' || context === '') {
     throw new PodRenderError('NO_SELINUX_CONTEXT', 'SELinux context not set on VMI status');

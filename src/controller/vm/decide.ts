@@ -3,6 +3,7 @@ import {
   finalizers,
   isBeingDeleted,
   isFinal,
+  type RunStrategy,
   type VirtualMachine,
   type VirtualMachineInstance,
 } from '../../api/index.ts';
@@ -30,6 +31,8 @@ export interface VmStepArgs {
   /** `whole`: the VM with all that it refers to; `names`: annotations of its VMI that say what that was. */
   startVmi: {
     readonly paused: boolean;
+    /** No guest is started: one of another VMI object is waited for. */
+    readonly receives?: true;
     readonly whole?: VirtualMachine;
     readonly names?: Readonly<Record<string, string>>;
     /** What its VMI says of the recording of changed blocks. */
@@ -56,8 +59,8 @@ export interface VmStepArgs {
   adoptDataVolumes: { readonly adopted: readonly DataVolume[] };
   /** Tells the user; tried again, because what it is about may change without this VM. */
   reportDataVolume: { readonly reason: string; readonly message: string };
-  /** From now on a halted VM shall run. */
-  switchToAlways: object;
+  /** Another run strategy counts from now on. */
+  changeStrategy: { readonly strategy: RunStrategy };
 }
 
 export type VmStep = Step<VmStepArgs>;
@@ -97,8 +100,13 @@ const asksFor =
   ({ run }: Facts) =>
     kinds.includes(run.kind);
 
+const switchesSince =
+  (event: 'asked' | 'left' | 'arrived') =>
+  ({ run }: Facts) =>
+    run.kind === 'switchTo' && run.since === event;
+
 /** What a VM refers to matters for none of these: a guest ends also without it. */
-const endsOnly = asksFor('stop', 'requestStart', 'switchToAlways');
+const endsOnly = asksFor('stop', 'requestStart', 'switchTo', 'unknown');
 
 /** Upstream's order: pkg/virt-controller/watch/vm/vm.go; of live updates all but volumes that move to other claims. */
 const presentRules = ruleTable<Facts, VmPlan>(
@@ -232,6 +240,7 @@ const presentRules = ruleTable<Facts, VmPlan>(
           {
             step: 'startVmi',
             paused: run.kind === 'start' && run.paused,
+            ...(run.kind === 'start' && run.receives && { receives: true as const }),
             ...(referred.kind === 'found' && { whole: referred.whole, names: referred.names }),
             ...withTracking(trackingOfNew(vm, changeTracking)),
           },
@@ -257,10 +266,31 @@ const presentRules = ruleTable<Facts, VmPlan>(
       plan: () => ({ steps: [], status: 'requestStart' }),
     },
     {
+      name: 'guest-elsewhere-or-nowhere',
+      why: 'The VMI ended while its guest was on its way to another VMI object: nothing is started before it is known whether it arrived.',
+      when: asksFor('unknown'),
+      plan: ({ run }) => ({
+        steps: [],
+        ...(run.kind === 'unknown' && { problem: run.message, problemReason: 'GuestMaybeElsewhere' }),
+      }),
+    },
+    {
       name: 'halted-vm-started',
       why: 'A start was asked for a halted VM: from now on it shall run.',
-      when: asksFor('switchToAlways'),
-      plan: ({ vmi }) => ({ steps: [{ step: 'switchToAlways' }], status: 'keep', ...releaseOf(vmi) }),
+      when: switchesSince('asked'),
+      plan: switched,
+    },
+    {
+      name: 'guest-gone-elsewhere',
+      why: 'The guest goes on in another VMI object: this VM is halted, so that it does not run twice.',
+      when: switchesSince('left'),
+      plan: switched,
+    },
+    {
+      name: 'guest-received',
+      why: 'The guest has come from another VMI object: the strategy counts that the VM names for this moment.',
+      when: switchesSince('arrived'),
+      plan: switched,
     },
     {
       name: 'stop',
@@ -368,7 +398,7 @@ export function decideVm(observation: VmObservation): VmDecision {
     case 'present':
       return decideBy(presentRules, {
         ...observation,
-        run: decideRun(observation.vm, observation.vmi, observation.now),
+        run: decideRun(observation.vm, observation.vmi, observation.now, observation.noReceiving),
         plugged: observation.plugsVolumes ? pluggedVolumes(observation.vm, observation.vmi) : undefined,
         interfaces: pluggedInterfaces(observation.vm, observation.vmi),
         metadata: metadataOperations(observation),
@@ -376,6 +406,11 @@ export function decideVm(observation: VmObservation): VmDecision {
         dump: dumpVolumes(observation),
       });
   }
+}
+
+function switched({ run, vmi }: Facts): VmPlan {
+  const steps: VmStep[] = run.kind === 'switchTo' ? [{ step: 'changeStrategy', strategy: run.strategy }] : [];
+  return { steps, status: 'keep', ...releaseOf(vmi) };
 }
 
 function unkeptOf({ referred }: Facts): readonly UnkeptReference[] {
@@ -417,7 +452,8 @@ function stopOf(vmi: VirtualMachineInstance | undefined): VmStep[] {
 }
 
 function releaseOf(vmi: VirtualMachineInstance | undefined): Pick<VmPlan, 'releasesVmi'> {
-  const isHeld = vmi !== undefined && isFinal(vmi) && vmi.metadata.finalizers?.includes(finalizers.vm) === true;
+  const isOver = vmi !== undefined && (isFinal(vmi) || (vmi.status?.phase === 'WaitingForSync' && isBeingDeleted(vmi)));
+  const isHeld = isOver && vmi.metadata.finalizers?.includes(finalizers.vm) === true;
   return isHeld ? { releasesVmi: vmi } : {};
 }
 

@@ -1,4 +1,5 @@
 import {
+  annotations,
   finalizers,
   type Key,
   observedApiVersion,
@@ -57,7 +58,7 @@ export const executors: Executors<VmStepArgs, ExecuteContext> = {
   changeVolumes,
   plugInterfaces,
   changeVmi,
-  switchToAlways,
+  changeStrategy,
   inferReferences: (_step, context) =>
     changeVm(({ vm, client, signal }) => inferReferences(vm, client, signal), context),
   keepReferences: ({ unkept }, context) =>
@@ -108,13 +109,14 @@ async function changeVm(
 }
 
 async function startVmi(
-  { paused, whole, names, tracking }: Step<VmStepArgs, 'startVmi'>,
+  { paused, receives, whole, names, tracking }: Step<VmStepArgs, 'startVmi'>,
   context: ExecuteContext,
 ): Promise<Outcome> {
   const { client, vmis, newVmis, launchers, key, vm, signal } = context;
   const { name } = vm.metadata;
   try {
-    const wanted = newVmis.prepare(makeVmi(whole ?? vm, paused, names, tracking));
+    const named = receives ? { ...names, [annotations.createMigrationTarget]: 'true' } : names;
+    const wanted = newVmis.prepare(makeVmi(whole ?? vm, paused, named, tracking));
     const [vmi] = await Promise.all([
       client.create(resources.virtualMachineInstances, wanted, { signal }),
       keepStartSpec(vm, client, signal),
@@ -260,10 +262,14 @@ function overtakenBy<T extends VirtualMachine | VirtualMachineInstance>(
 
 const madeUnless = (present: object | undefined, path: string) => (present ? [] : changed(path, undefined, {}));
 
-async function switchToAlways(_step: object, { client, vms, key, vm, signal }: ExecuteContext): Promise<Outcome> {
+/** The deprecated field stays where it says as much. */
+async function changeStrategy(
+  { strategy }: Step<VmStepArgs, 'changeStrategy'>,
+  { client, vms, key, vm, signal }: ExecuteContext,
+): Promise<Outcome> {
   const wanted = structuredClone(vm);
-  if (vm.spec.running === undefined || vm.spec.running === null) wanted.spec.runStrategy = 'Always';
-  else wanted.spec.running = true;
+  if (vm.spec.running === undefined || vm.spec.running === null) wanted.spec.runStrategy = strategy;
+  else wanted.spec.running = strategy !== 'Halted';
   try {
     vms.saw(key, vm, await client.update(resources.virtualMachines, wanted, { signal }));
     return done;

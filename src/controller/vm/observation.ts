@@ -42,6 +42,8 @@ export interface PresentVm extends VmFacts, Observed {
   readonly dataVolumes: readonly TemplateFact[];
   /** The cluster lets volumes of a template be plugged into a running VMI. */
   readonly plugsVolumes: boolean;
+  /** Why no guest of another VMI object comes to it, in words. */
+  readonly noReceiving: string | undefined;
 }
 
 /** There is no such VM. */

@@ -26,6 +26,7 @@ export type VmConfig = Pick<
   | 'cpuAllocationRatio'
   | 'architecture'
   | 'defaultInterfaceBinding'
+  | 'noDecentralisedMigration'
   | 'referencePolicy'
   | 'synced'
   | 'changeTracking'
@@ -85,6 +86,7 @@ async function observe(
     vmi,
     adoptable,
     plugsVolumes,
+    noReceiving: config.noDecentralisedMigration,
     referred,
     referencePolicy,
     synced: config.synced,

@@ -69,6 +69,10 @@ const printableRules: readonly PrintableRule[] = [
       ['Always', 'RerunOnFailure', 'Once'].includes(strategyOrHalted(vm)),
   },
   { value: 'Stopped', when: ({ vmi }) => isDown(vmi) },
+  {
+    value: 'WaitingForReceiver',
+    when: ({ vm, vmi }) => phaseIn(vmi, 'WaitingForSync') && strategyOrHalted(vm) === 'WaitAsReceiver',
+  },
 ];
 
 export function printableStatus(seen: VmFacts, status: VmStatus): string {

@@ -1,6 +1,10 @@
 import {
+  annotations,
+  hasLeftForElsewhere,
   isBeingDeleted,
   isFinal,
+  isMigrationSource,
+  isMigrationTarget,
   type RunStrategy,
   type VirtualMachine,
   type VirtualMachineInstance,
@@ -8,14 +12,17 @@ import {
 
 export type RunAction =
   | { readonly kind: 'nothing' }
-  | { readonly kind: 'start'; readonly paused: boolean }
+  /** `receives`: no guest is started, one is waited for. */
+  | { readonly kind: 'start'; readonly paused: boolean; readonly receives?: true }
   | { readonly kind: 'stop' }
   /** Leave a Start request behind before the failed VMI is deleted: after that nothing else would report the failure. */
   | { readonly kind: 'requestStart' }
   /** Back-off after failed starts. */
   | { readonly kind: 'wait'; readonly ms: number }
-  /** A Start request for a halted VM: from now on it shall run. */
-  | { readonly kind: 'switchToAlways' }
+  /** From now on another strategy counts: a halted VM is to be started, or its guest has come from elsewhere, or has gone there. */
+  | { readonly kind: 'switchTo'; readonly strategy: RunStrategy; readonly since: 'asked' | 'left' | 'arrived' }
+  /** The guest may run elsewhere: nothing is started before that is known. */
+  | { readonly kind: 'unknown'; readonly message: string }
   | { readonly kind: 'refuse'; readonly message: string };
 
 /** `running` and `runStrategy` exclude each other; neither means Halted. Throws RangeError with the reason. */
@@ -28,8 +35,16 @@ export function runStrategyOf(vm: VirtualMachine): RunStrategy {
   return running ? 'Always' : 'Halted';
 }
 
-/** What the strategy asks for now (upstream: pkg/virt-controller/watch/vm/vm.go, syncRunStrategy). */
-export function decideRun(vm: VirtualMachine, vmi: VirtualMachineInstance | undefined, now: Date): RunAction {
+/**
+ * What the strategy asks for now (upstream: pkg/virt-controller/watch/vm/vm.go, syncRunStrategy). `noReceiving`: why no guest comes from another
+ * VMI object.
+ */
+export function decideRun(
+  vm: VirtualMachine,
+  vmi: VirtualMachineInstance | undefined,
+  now: Date,
+  noReceiving?: string,
+): RunAction {
   let strategy: RunStrategy;
   try {
     strategy = runStrategyOf(vm);
@@ -37,8 +52,10 @@ export function decideRun(vm: VirtualMachine, vmi: VirtualMachineInstance | unde
     return { kind: 'refuse', message: String((error as Error).message) };
   }
   const decide = strategies[strategy];
-  if (!decide) return { kind: 'refuse', message: refusedStrategies[strategy] ?? `unknown runstrategy: ${strategy}` };
-  return decide({ vm, vmi, start: startRequest(vm), stop: hasStopRequest(vm, vmi), waitMs: waitMs(vm, now) });
+  if (!decide) return { kind: 'refuse', message: `unknown runstrategy: ${strategy}` };
+  const stop = hasStopRequest(vm, vmi);
+  const elsewhere = restarts.includes(strategy) && !stop ? goneElsewhere(vmi) : undefined;
+  return elsewhere ?? decide({ vm, vmi, start: startRequest(vm), stop, waitMs: waitMs(vm, now), noReceiving });
 }
 
 interface RunInput {
@@ -47,13 +64,36 @@ interface RunInput {
   readonly start: { readonly paused: boolean } | undefined;
   readonly stop: boolean;
   readonly waitMs: number;
+  readonly noReceiving: string | undefined;
 }
 
-/** Known, and not done. */
-const refusedStrategies: Readonly<Partial<Record<string, string>>> = {
-  WaitAsReceiver:
-    'runStrategy WaitAsReceiver: this controller receives no guests of other clusters or namespaces; use Manual to start here',
-};
+/** Those that start a VM again whose VMI is over, or is deleted. */
+const restarts: readonly RunStrategy[] = ['Always', 'RerunOnFailure', 'Once'];
+
+/**
+ * Its guest has left for another VMI object and must not be started here again; upstream says so of Always alone. A guest of which nothing is
+ * known may run there, too.
+ */
+function goneElsewhere(vmi: VirtualMachineInstance | undefined): RunAction | undefined {
+  if (!vmi || !isFinal(vmi) || !isMigrationSource(vmi)) return undefined;
+  if (hasLeftForElsewhere(vmi)) return { kind: 'switchTo', strategy: 'Halted', since: 'left' };
+  const { startTimestamp, failed } = vmi.status?.migrationState ?? {};
+  if (!startTimestamp || failed) return undefined;
+  const message =
+    'the guest was on its way to another VMI object when its VMI ended here, and whether it has arrived is not known: it is not started ' +
+    'again before that is said. Set runStrategy Halted if it runs there; delete the VMI if it does not';
+  return { kind: 'unknown', message };
+}
+
+/** The VM's own strategy once its guest is there; without the annotation the VM stays one that received a guest. */
+function afterArrival({ metadata }: VirtualMachine): RunAction {
+  const wanted = metadata.annotations?.[annotations.restoreRunStrategy];
+  if (wanted === undefined) return nothing;
+  if (Object.hasOwn(strategies, wanted) && wanted !== 'WaitAsReceiver')
+    return { kind: 'switchTo', strategy: wanted as RunStrategy, since: 'arrived' };
+  const message = `annotation ${annotations.restoreRunStrategy}: ${JSON.stringify(wanted)} is no run strategy for a guest that runs`;
+  return { kind: 'refuse', message };
+}
 
 const nothing: RunAction = { kind: 'nothing' };
 const stopNow: RunAction = { kind: 'stop' };
@@ -79,10 +119,24 @@ const strategies: Readonly<Partial<Record<RunStrategy, (input: RunInput) => RunA
   },
   Halted({ vmi, start }) {
     if (vmi) return stopNow;
-    return start ? { kind: 'switchToAlways' } : nothing;
+    return start ? { kind: 'switchTo', strategy: 'Always', since: 'asked' } : nothing;
   },
   Once({ vmi }) {
     return vmi ? nothing : { kind: 'start', paused: false };
+  },
+  WaitAsReceiver({ vm, vmi, noReceiving }) {
+    const isReceiver = vmi !== undefined && isMigrationTarget(vmi);
+    const { completed, failed } = vmi?.status?.migrationState ?? {};
+    if (vmi && !isReceiver && completed && !failed) return afterArrival(vm);
+    if (noReceiving !== undefined) {
+      const message = `runStrategy WaitAsReceiver: this VM receives no guest: ${noReceiving}; use Manual to start here`;
+      return { kind: 'refuse', message };
+    }
+    if (!vmi) return { kind: 'start', paused: false, receives: true };
+    // One that is over received nothing: the next one waits.
+    if (isReceiver) return isFinal(vmi) ? stopNow : nothing;
+    const message = 'runStrategy WaitAsReceiver: the VMI of this VM was not made to receive a guest: set Halted first';
+    return { kind: 'refuse', message };
   },
 };
 

@@ -3,6 +3,8 @@ import {
   findCondition,
   isBeingDeleted,
   isFinal,
+  isMigrationTarget,
+  labels,
   type Pod,
   type VirtualMachineInstance,
 } from '../../api/index.ts';
@@ -92,6 +94,12 @@ const presentRules = ruleTable<Facts, VmiPlan>(
       name: 'not-admitted',
       why: 'Finalizer and defaults are stored before anything of the VMI exists outside of it.',
       when: ({ vmi }) => !isAdmitted(vmi),
+      plan: () => ({ steps: [] }),
+    },
+    {
+      name: 'guest-awaited',
+      why: 'The VMI receives a guest of another VMI object: its pod is made by the migration that brings the guest, and by nothing else.',
+      when: ({ vmi, pod }) => !pod && (awaitsGuest(vmi) || vmi.status?.phase === 'WaitingForSync'),
       plan: () => ({ steps: [] }),
     },
     {
@@ -285,6 +293,13 @@ export function isUnprocessed(vmi: VirtualMachineInstance): boolean {
   return phase === '' || phase === 'Pending';
 }
 
+/** Made to receive a guest that no migration has brought so far. */
+export function awaitsGuest(vmi: VirtualMachineInstance): boolean {
+  return (
+    isMigrationTarget(vmi) && isUnprocessed(vmi) && vmi.metadata.labels?.[labels.migrationTargetNodeName] === undefined
+  );
+}
+
 /** What is stored of the VMI waits, too. */
 function untilShown(facts: VmiFacts & Pick<PresentVmi, 'otherPods' | 'lastRule'>, rule: string) {
   const requeueAfterMs = facts.otherPods === 'unseen' ? longerPause(facts, rule, unseenPauses) : cachedPodsMs;
@@ -381,7 +396,8 @@ function markSteps(pod: Pod, condition: ConditionState | undefined, labels: Entr
 
 /** Undefined: it is right, or says nothing yet. Nothing that a pod could be ready for is in it before the VMI was handed over to its node. */
 function gateOf(vmi: VirtualMachineInstance, pod: Pod): ConditionState | undefined {
-  if (isUnprocessed(vmi) || vmi.status?.phase === 'Scheduling') return undefined;
+  const { phase } = vmi.status ?? {};
+  if (isUnprocessed(vmi) || phase === 'Scheduling' || phase === 'WaitingForSync') return undefined;
   const condition = unpaused(vmi);
   const current = findCondition(pod.status?.conditions, unpausedCondition);
   return current?.status === condition.status ? undefined : condition;

@@ -100,7 +100,7 @@ async function observe(key: Key, deps: ObserveDeps, signal: AbortSignal): Promis
   // A VM looks after the VMI of its own name only: one that names another VM would wait for it for ever.
   const owner = vmi.metadata.ownerReferences?.find(({ controller }) => controller);
   const lasting = own.filter((each) => !podFacts.isTemporary(each));
-  const pod = podFacts.currentPod(vmi, lasting);
+  const pod = podFacts.currentPod(placeless(vmi), lasting);
   const claims = claimsOf(vmi, deps);
   const plugged = attachmentsOf(vmi, pod, deps);
   const atStart = new Set(volumesOf(vmi).flatMap((volume) => claimAtStart(volume) ?? []));
@@ -132,6 +132,13 @@ async function observe(key: Key, deps: ObserveDeps, signal: AbortSignal): Promis
     hasOwnerVm: owner !== undefined && vms.get(keyOf(vmi))?.metadata.uid === owner.uid,
     config: config(),
   };
+}
+
+/** A VMI that waits for a guest once more says where it was to run: the next pod for it may be anywhere. */
+function placeless(vmi: VirtualMachineInstance): VirtualMachineInstance {
+  if (vmi.status?.phase !== 'WaitingForSync') return vmi;
+  const { nodeName: _node, ...status } = vmi.status;
+  return { ...vmi, status };
 }
 
 /** What this process wrote into a pod is not written again because the cache is behind. */

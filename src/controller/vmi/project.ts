@@ -3,8 +3,10 @@ import {
   type ConditionState,
   finalizers,
   findCondition,
+  hasLeftForElsewhere,
   isBeingDeleted,
   isFinal,
+  isMigrationTarget,
   labels,
   type Pod,
   type VirtualMachineInstance,
@@ -16,7 +18,7 @@ import {
 import { rfc3339 } from '../../base/index.ts';
 import { podFacts } from '../pod/index.ts';
 import { admit, isAdmitted } from './admit.ts';
-import { isUnprocessed } from './decide.ts';
+import { awaitsGuest, isUnprocessed } from './decide.ts';
 import { interfaceStatus } from './interface-status.ts';
 import { setMigrationRequired } from './migration-required.ts';
 import type { SyncFailure, VmiFacts } from './observation.ts';
@@ -70,35 +72,56 @@ export function projectVmi(seen: VmiFacts, options: ProjectOptions): VirtualMach
   if (phase === 'Scheduling') copyStartProblems(status, seen.pod, time);
   const failsBeforeStart = phase === 'Failed' && seen.vmi.status?.phase === 'Scheduled' && seen.pod !== undefined;
   if (isControllersPhase(seen.vmi) || failsBeforeStart) setSynchronized(status, seen, options.failure, time);
+  if (phase === 'WaitingForSync' && seen.vmi.status?.phase === 'Scheduled') endMigration(status, time);
   if (phase !== (status.phase ?? '')) {
     status.phase = phase;
     stampPhase(status, phase, time);
   }
-  if (isFinal(vmi) && seen.pods.length === 0) release(vmi, status, seen.hasOwnerVm);
+  const isOver = isFinal(vmi) || (phase === 'WaitingForSync' && isBeingDeleted(vmi));
+  if (isOver && seen.pods.length === 0) release(vmi, status, seen.hasOwnerVm);
   return vmi;
+}
+
+/** The pod that was to receive the guest has ended: both sides are told so. */
+function endMigration(status: VmiStatus, time: string): void {
+  if (!status.migrationState) return;
+  const { endTimestamp = time } = status.migrationState;
+  status.migrationState = { ...status.migrationState, failed: true, completed: true, endTimestamp };
 }
 
 function nextPhase(seen: VmiFacts): VmiPhase {
   const { vmi, pod } = seen;
   const phase = vmi.status?.phase ?? '';
   const isDeleting = isBeingDeleted(vmi);
+  // A VMI that receives a guest goes back to where it waited for it: another migration may bring it.
+  const ended = isMigrationTarget(vmi) && !isDeleting ? 'WaitingForSync' : 'Failed';
   switch (phase) {
     case '':
     case 'Pending':
       if (pod) return 'Scheduling';
-      return isDeleting || cannotBeFilled(seen) ? 'Failed' : 'Pending';
+      if (isDeleting || cannotBeFilled(seen)) return 'Failed';
+      return awaitsGuest(vmi) ? 'WaitingForSync' : 'Pending';
+    case 'WaitingForSync':
+      return pod && !isDeleting && !podFacts.isDownOrGoingDown(pod) && !isTargetFailed(vmi) ? 'Scheduling' : phase;
     case 'Scheduling':
-      if (!pod || podFacts.isDownOrGoingDown(pod)) return 'Failed';
+      if (!pod || podFacts.isDownOrGoingDown(pod)) return ended;
       return podFacts.isReady(pod) && pod.spec.nodeName && !isDeleting ? 'Scheduled' : 'Scheduling';
     case 'Scheduled':
+      if (isMigrationTarget(vmi) && (!pod || podFacts.isFinal(pod) || isTargetFailed(vmi))) return ended;
       if (pod && podFacts.hasFailed(pod) && !isDeleting) return 'Failed';
       return pod ? phase : 'Failed';
     case 'Running':
+      if ((!pod || pod.status?.phase === 'Succeeded') && hasLeftForElsewhere(vmi)) return 'Succeeded';
       // With a pod the agent has the say.
       return pod || mayHaveArrived(seen) ? phase : 'Failed';
     default:
       return phase;
   }
+}
+
+/** What the migration was to bring stays where it was. */
+function isTargetFailed({ status }: VirtualMachineInstance): boolean {
+  return status?.migrationState?.failed === true;
 }
 
 /**

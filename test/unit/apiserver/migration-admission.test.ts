@@ -44,6 +44,17 @@ test('a new migration gets label and finalizer, as the webhook of KubeVirt gives
   assert.equal(released.metadata.finalizers, undefined);
 });
 
+test('a migration to or from another VMI object is refused: nothing on this node carries what the two say to each other', () => {
+  const fieldsOf = (spec: object, given: AdmissionContext) =>
+    migrationAdmission.validate?.(migration({ vmiName: 'vm1', ...spec }), given).map(({ field }) => field);
+  const sendTo = { migrationID: 'a', connectURL: 'b:1' };
+  for (const given of [context, asSystem]) {
+    assert.deepEqual(fieldsOf({ sendTo }, given), ['spec.sendTo']);
+    assert.deepEqual(fieldsOf({ receive: { migrationID: 'a' } }, given), ['spec.receive']);
+    assert.deepEqual(fieldsOf({ sendTo: null }, given), []);
+  }
+});
+
 const denied: readonly (readonly [what: string, stored: StoredObjects, message: RegExp])[] = [
   ['there is no VMI', stored(undefined), /^the VMI "default\/vm1" does not exist$/],
   ['the VMI has ended', stored(vmi({ phase: 'Failed' })), /^Cannot migrate VMI in finalized state\.$/],

@@ -410,6 +410,7 @@ describe('a VM', () => {
     ['spec.runStrategy', { template }],
     ['spec.running', { template, running: true, runStrategy: 'Always' }],
     ['spec.running', { template, running: 'yes' }],
+    ['spec.runStrategy', { template, runStrategy: 'WaitAsReceiver' }],
     ['spec.runStrategy', { template, runStrategy: 'Sometimes' }],
     ['spec.template.spec.domain', { running: true, template: { spec: {} } }],
   ];

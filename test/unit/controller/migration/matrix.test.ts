@@ -1,9 +1,21 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { decideMigration, migrationRules } from '../../../../src/controller/migration/decide.ts';
+import type { PresentMigration } from '../../../../src/controller/migration/observation.ts';
 import type { StatusChange } from '../../../../src/controller/migration/plan.ts';
 import { assertGolden, blocksOf, outcomesOf } from '../../../fixtures/golden.ts';
-import { buildAttachment, buildTarget, circumstances, observed, phases, stages } from './situations.ts';
+import {
+  buildAttachment,
+  buildTarget,
+  circumstances,
+  ends,
+  halfCircumstances,
+  halfOf,
+  halfStages,
+  observed,
+  phases,
+  stages,
+} from './situations.ts';
 
 /** The whole behaviour of virt-controller's migration part at a glance: a change of it is a diff of this file. */
 const golden = 'test/unit/controller/migration/matrix.golden.txt';
@@ -27,8 +39,8 @@ function storedBy(change: StatusChange): string {
   }
 }
 
-function outcomeOf(...[phase, more]: Parameters<typeof observed>): string {
-  const { rule, steps, change, requeueAfterMs } = decideMigration(observed(phase, more), renderers);
+function outcomeOf(seen: PresentMigration): string {
+  const { rule, steps, change, requeueAfterMs } = decideMigration(seen, renderers);
   const again = requeueAfterMs === undefined ? '' : ` | again in ${requeueAfterMs / 1_000} s`;
   return `${rule.padEnd(26)} | ${steps.map(({ step }) => step).join(', ') || '-'} | ${storedBy(change)}${again}`;
 }
@@ -38,11 +50,23 @@ test('the matrix of phase, circumstance and stage is the committed one', () => {
   for (const phase of phases) {
     const blocks = circumstances.map(([name, change]): [string, string] => {
       const rows = stages.map(([stage, facts]): [string, string] => {
-        return [stage, outcomeOf(phase, { ...facts, ...change(phase, facts) })];
+        return [stage, outcomeOf(observed(phase, { ...facts, ...change(phase, facts) }))];
       });
       return [name, outcomesOf(rows)];
     });
     text += `\n== ${phase || 'new'}\n${blocksOf(blocks)}`;
+  }
+  for (const end of ends) {
+    for (const phase of phases) {
+      const blocks = halfCircumstances.map(([name, change]): [string, string] => {
+        const rows = halfStages[end].map(([stage, facts]): [string, string] => {
+          const seen = halfOf(end, phase, facts);
+          return [stage, outcomeOf({ ...seen, ...change(seen) })];
+        });
+        return [name, outcomesOf(rows)];
+      });
+      text += `\n== ${end} of a migration between two VMI objects, ${phase || 'new'}\n${blocksOf(blocks)}`;
+    }
   }
   assertGolden(golden, text);
 });

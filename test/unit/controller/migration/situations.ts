@@ -5,6 +5,7 @@ import {
   type Pod,
   type VirtualMachineInstance,
   type VirtualMachineInstanceMigration,
+  type VmiPhase,
 } from '../../../../src/api/index.ts';
 import type { PluggedVolumes, PresentMigration, Target } from '../../../../src/controller/migration/observation.ts';
 import { retryDue } from '../../../../src/controller/migration/plan.ts';
@@ -156,6 +157,171 @@ const vmiWith = (vmi: VirtualMachineInstance, facts: Partial<PresentMigration>):
   const state = facts.vmi?.status?.migrationState;
   return { vmi: { ...vmi, status: { ...vmi.status, ...(state && { migrationState: state }) } } };
 };
+/** One half of a migration between two VMI objects, where the cluster has them. */
+const halves = {
+  source: { sendTo: { migrationID: 'move', connectURL: '10.0.0.9:9185' } },
+  target: { receive: { migrationID: 'move' } },
+};
+export const ends = Object.keys(halves) as readonly (keyof typeof halves)[];
+
+export function halfOf(end: keyof typeof halves, phase: Phase, more: Partial<PresentMigration> = {}): PresentMigration {
+  const config = buildConfig({ developerConfiguration: { featureGates: ['DecentralizedLiveMigration'] } });
+  const isTarget = end === 'target';
+  const there = isTarget ? { vmi: receiver(), sourcePod: undefined, activePods: 0 } : {};
+  return observed(phase, { config, ...there, ...spec(phase, halves[end]), ...more });
+}
+
+const receiver = (state?: MigrationState, phase: VmiPhase = 'WaitingForSync'): VirtualMachineInstance => {
+  const { metadata, status, ...rest } = runningVmi(state, { phase });
+  const { nodeName: _node, ...own } = status ?? {};
+  return {
+    ...rest,
+    metadata: { ...metadata, annotations: { 'kubevirt.io/create-migration-target': 'true' } },
+    status: own,
+  };
+};
+const sourceFacts = { migrationUID: 'uid-source-job', syncAddress: '10.0.0.8:9185', node: 'node9', pod: 'there' };
+const announcedTarget = { targetState: { migrationUID: uid } };
+const announcedSource = {
+  sourceState: { migrationUID: uid, virtualMachineInstanceUID: 'uid-vmi', domainNamespace: 'default' },
+  targetState: { syncAddress: '10.0.0.9:9185' },
+};
+const joinedSource = {
+  ...announcedSource,
+  targetState: { ...announcedSource.targetState, migrationUID: 'uid-target-job' },
+};
+const describedSource = {
+  ...joinedSource,
+  ...{ migrationUid: uid, sourceNode: 'node1', sourcePod: 'virt-launcher-vm1-abcde' },
+  sourceState: {
+    ...joinedSource.sourceState,
+    ...{ node: 'node1', pod: 'virt-launcher-vm1-abcde', nodeSelectors: { 'kubernetes.io/arch': 'amd64' } },
+  },
+};
+const otherPod = { ...joinedSource.targetState, pod: 'target', node: 'node8' };
+const otherReady = { ...otherPod, nodeAddress: '10.0.0.2' };
+const pastSource = { ...describedSource, targetNode: 'node8', targetPod: 'target', targetState: otherPod };
+const readySource = { ...pastSource, targetNodeAddress: '10.0.0.2', targetState: otherReady };
+const started = { startTimestamp: '2026-01-01T00:09:40Z' };
+const trouble = {
+  conditions: [
+    {
+      type: 'DecentralizedLiveMigrationFailure',
+      status: 'True',
+      reason: 'DecentralizedNotLiveMigratable',
+      message: 'refused',
+    },
+  ],
+} as const;
+const gone = { startTimestamp: '2026-01-01T00:09:40Z', endTimestamp: '2026-01-01T00:09:50Z', completed: true };
+const over = { phase: 'Succeeded' } as const;
+
+/** How far both halves are, by the end that is looked at. */
+export const halfStages: Readonly<
+  Record<keyof typeof halves, readonly (readonly [name: string, facts: Partial<PresentMigration>])[]>
+> = {
+  source: [
+    ['nothing said', {}],
+    ['announced', { vmi: runningVmi(announcedSource) }],
+    [
+      'announced, not reached',
+      { vmi: runningVmi(announcedSource, { ...trouble, conditions: [...trouble.conditions] }) },
+    ],
+    ['other half known', { vmi: runningVmi(joinedSource) }],
+    ['other half has failed', { vmi: runningVmi({ ...joinedSource, failed: true, completed: true }) }],
+    ['described', { vmi: runningVmi(describedSource) }],
+    ['other pod known', { vmi: runningVmi(pastSource) }],
+    ['other node ready', { vmi: runningVmi(readySource) }],
+    ['on its way', { vmi: runningVmi({ ...readySource, ...started }) }],
+    [
+      'on its way, other side lost',
+      { vmi: runningVmi({ ...readySource, ...started }, { ...trouble, conditions: [...trouble.conditions] }) },
+    ],
+    ['on its way, VMI over', { vmi: runningVmi({ ...readySource, ...started }, over) }],
+    ['has left', { vmi: runningVmi({ ...readySource, ...gone }, over) }],
+    ['did not get away', { vmi: runningVmi({ ...readySource, ...gone, failed: true }) }],
+    ['VMI is a receiver', { vmi: receiver() }],
+    ['guest not running', { vmi: runningVmi(joinedSource, { phase: 'Scheduled' }) }],
+  ],
+  target: [
+    ['nothing said', {}],
+    ['announced', { vmi: receiver(announcedTarget) }],
+    ['source known', { vmi: receiver({ ...announcedTarget, sourceState: { ...sourceFacts, node: '' } }) }],
+    ['source described', { vmi: receiver({ ...announcedTarget, sourceState: sourceFacts }) }],
+    [
+      'other half has failed',
+      { vmi: receiver({ ...announcedTarget, sourceState: sourceFacts, failed: true, completed: true }) },
+    ],
+    [
+      'pod starts',
+      {
+        vmi: receiver({ ...announcedTarget, sourceState: sourceFacts }, 'Scheduling'),
+        target: there(buildTarget(buildPod())),
+      },
+    ],
+    [
+      'pod ready',
+      { vmi: { ...receiver({ ...announcedTarget, sourceState: sourceFacts }, 'Scheduled') }, target: ready },
+    ],
+    [
+      'handed over',
+      { vmi: receiver({ ...own(), ...announcedTarget, sourceState: sourceFacts }, 'Scheduled'), target: ready },
+    ],
+    [
+      'node ready',
+      { vmi: receiver({ ...own(prepared), ...announcedTarget, sourceState: sourceFacts }, 'Scheduled'), target: ready },
+    ],
+    [
+      'on its way',
+      { vmi: receiver({ ...own(begun), ...announcedTarget, sourceState: sourceFacts }, 'Scheduled'), target: ready },
+    ],
+    ['arrived', { vmi: runningVmi({ ...own(ended), ...announcedTarget, sourceState: sourceFacts }), target: ready }],
+    [
+      'failed',
+      {
+        vmi: receiver({ ...own({ ...ended, failed: true }), ...announcedTarget, sourceState: sourceFacts }),
+        target: ready,
+      },
+    ],
+    [
+      'pod ended',
+      {
+        vmi: receiver({ ...own(), ...announcedTarget, sourceState: sourceFacts }),
+        target: there(buildTarget(buildPod({ phase: 'Failed' }))),
+      },
+    ],
+    ['VMI is no receiver', { vmi: runningVmi() }],
+  ],
+};
+
+export const halfCircumstances: readonly (readonly [
+  name: string,
+  change: (seen: PresentMigration) => Partial<PresentMigration>,
+])[] = [
+  ['nothing else', () => ({})],
+  [
+    'deleted',
+    ({ migration }) => ({
+      migration: { ...migration, metadata: { ...migration.metadata, deletionTimestamp: '2026-01-01T00:09:59Z' } },
+    }),
+  ],
+  [
+    'deleted minutes ago',
+    ({ migration }) => ({
+      migration: { ...migration, metadata: { ...migration.metadata, deletionTimestamp: '2026-01-01T00:05:00Z' } },
+    }),
+  ],
+  [
+    'a moment old',
+    ({ migration: { status, ...rest } }) => ({
+      migration: { ...rest, status: { ...status, phaseTransitionTimestamps: [] } },
+    }),
+  ],
+  ['gate off', () => ({ config: buildConfig() })],
+  ['cluster full', () => ({ running: { cluster: 5, outbound: 0 } })],
+  ['no VMI', () => ({ vmi: undefined, sourcePod: undefined })],
+];
+
 const refusal = {
   type: 'LiveMigratable',
   status: 'False',

@@ -71,7 +71,13 @@ test('a target pod has it before the agents see the migration', async () => {
       return vmi;
     },
   };
-  const observation = { vmi, uid: 'uid-migration', migration: {}, plugged: { claims: [], attachments: [] }, config };
+  const observation = {
+    vmi,
+    uid: 'uid-migration',
+    migration: { spec: {} },
+    plugged: { claims: [], attachments: [] },
+    config,
+  };
   const vmis = { saw: () => undefined };
   const context = { client, vmis, observation, signal: new AbortController().signal };
   await executors.handOver({ step: 'handOver', pod }, context as unknown as ExecuteContext);

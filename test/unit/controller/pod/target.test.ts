@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Pod, VirtualMachineInstance } from '../../../../src/api/index.ts';
+import { listOf, memberAt } from '../../../../src/base/index.ts';
 import { podFacts } from '../../../../src/controller/pod/index.ts';
 import { LauncherPods } from '../../../../src/controller/pod/launcher-pods.ts';
-import { renderTargetPod, type TargetOf } from '../../../../src/controller/pod/target.ts';
+import { renderReceivingPod, renderTargetPod, type TargetOf } from '../../../../src/controller/pod/target.ts';
 import { buildConfig, buildPod, buildVmi } from '../builders.ts';
 
 const migration = { name: 'job', uid: 'uid-job', addedNodeSelector: {} };
@@ -36,6 +37,32 @@ test('a target pod says of which migration it is, stays away from its source, an
       },
     ],
   });
+});
+
+test('the pod for a guest of another VMI object goes by what the other side says of its node, and not onto that node', () => {
+  const zones = ['a', 'b'].map((zone) => ({ matchExpressions: [{ key: 'zone', operator: 'In', values: [zone] }] }));
+  const required = 'requiredDuringSchedulingIgnoredDuringExecution';
+  const nodeAffinity = { [required]: { nodeSelectorTerms: zones } };
+  const { spec } = buildVmi({ affinity: { nodeAffinity }, domain: hostModel.spec.domain });
+  const target = { podName: 'target', migration, claims: new Map() };
+  const source = { node: 'node9', nodeSelectors: intel, selinuxContext: 'system_u:object_r:container_file_t:s0:c1,c2' };
+  const waiting = buildVmi(spec, { phase: 'WaitingForSync' });
+  const pod = renderReceivingPod(waiting, buildConfig(), target, source);
+  const away = { key: 'kubernetes.io/hostname', operator: 'NotIn', values: ['node9'] };
+  const terms = listOf(memberAt(pod.spec.affinity, 'nodeAffinity', required, 'nodeSelectorTerms'));
+  assert.deepEqual(
+    terms.map((term) => [
+      listOf(memberAt(term, 'matchExpressions'))[0],
+      listOf(memberAt(term, 'matchExpressions')).at(-1),
+    ]),
+    zones.map(({ matchExpressions: [zone] }) => [zone, away]),
+  );
+  assert.equal(pod.spec.nodeSelector?.['cpu-model-migration.node.kubevirt.io/Skylake'], 'true');
+  assert.equal(pod.spec.nodeSelector?.['cpu-vendor.node.kubevirt.io/Intel'], 'true');
+  assert.deepEqual(pod.spec.securityContext?.seLinuxOptions, { level: 's0:c1,c2' });
+  assert.equal(pod.metadata.labels?.['kubevirt.io/migrationJobUID'], 'uid-job');
+  const unsaid = () => renderReceivingPod(waiting, buildConfig(), target, { node: 'node9', nodeSelectors: intel });
+  assert.throws(unsaid, /SELinux context not set/);
 });
 
 test("the VMI's own affinity and node selector are kept, and win over what the migration adds", () => {

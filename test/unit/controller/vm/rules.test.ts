@@ -1,6 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { finalizers, type VirtualMachine, type VirtualMachineInstance } from '../../../../src/api/index.ts';
+import {
+  finalizers,
+  type MigrationState,
+  type VirtualMachine,
+  type VirtualMachineInstance,
+} from '../../../../src/api/index.ts';
 import type { Referred } from '../../../../src/controller/instancetypes/index.ts';
 import type { TemplateFact } from '../../../../src/controller/vm/data-volume-facts.ts';
 import { decideVm, vmRules } from '../../../../src/controller/vm/decide.ts';
@@ -26,6 +31,26 @@ const newVm = buildVm({ runStrategy: 'Always' });
 delete newVm.metadata.finalizers;
 const running = buildVmi({}, { phase: 'Running' }, { finalizers: [finalizers.vmi, finalizers.vm] });
 const ended = buildVmi({}, { phase: 'Failed' }, { finalizers: [finalizers.vm] });
+const receiving = vmWith({ runStrategy: 'WaitAsReceiver' });
+const restoring = {
+  ...receiving,
+  metadata: { ...receiving.metadata, annotations: { 'kubevirt.io/restore-run-strategy': 'Always' } },
+};
+const received = buildVmi({}, { phase: 'Running', migrationState: { completed: true } });
+const waitingNoMore = buildVmi(
+  {},
+  { phase: 'WaitingForSync' },
+  {
+    deletionTimestamp,
+    finalizers: [finalizers.vm],
+    annotations: { 'kubevirt.io/create-migration-target': 'true' },
+  },
+);
+const leftWith = (more: MigrationState) => {
+  const targetState = { syncAddress: '10.0.0.9:9185', nodeAddress: '10.0.0.2' };
+  const migrationState = { startTimestamp: deletionTimestamp, targetState, ...more };
+  return buildVmi({}, { phase: 'Succeeded', migrationState }, { finalizers: [finalizers.vm] });
+};
 const retryAfterTimestamp = '2026-01-01T00:21:00Z';
 
 const templateWithClaim = vmWith({
@@ -311,7 +336,33 @@ const rows: readonly Row[] = [
     rule: 'halted-vm-started',
     when: 'a start was asked for',
     seen: { vm: vmWith({ runStrategy: 'Halted' }, { stateChangeRequests: [{ action: 'Start' }] }) },
-    steps: ['switchToAlways'],
+    steps: ['changeStrategy'],
+  },
+  {
+    rule: 'start',
+    when: 'it waits for a guest of another VMI object',
+    seen: { vm: vmWith({ runStrategy: 'WaitAsReceiver' }), noReceiving: undefined },
+    steps: ['startVmi'],
+  },
+  {
+    rule: 'guest-received',
+    when: 'the VM says what counts from now on',
+    seen: { vm: restoring, vmi: received },
+    steps: ['changeStrategy'],
+  },
+  {
+    rule: 'guest-gone-elsewhere',
+    when: 'its migration is completed',
+    seen: { vmi: leftWith({ completed: true }) },
+    steps: ['changeStrategy'],
+    releases: leftWith({ completed: true }),
+  },
+  { rule: 'guest-elsewhere-or-nowhere', when: 'nothing is known of it', seen: { vmi: leftWith({}) } },
+  {
+    rule: 'as-wanted',
+    when: 'a VMI that waited for a guest is deleted: it may go',
+    seen: { vm: vmWith({ runStrategy: 'WaitAsReceiver' }), vmi: waitingNoMore, noReceiving: undefined },
+    releases: waitingNoMore,
   },
   {
     rule: 'stop',
@@ -331,7 +382,14 @@ const rows: readonly Row[] = [
 
 function observationOf(seen: Partial<PresentVm>): PresentVm {
   const expected = { creationExpected: false, deletionExpected: false };
-  const unless = { vm: always, vmi: undefined, adoptable: undefined, plugsVolumes: true, changes: [] };
+  const unless = {
+    vm: always,
+    vmi: undefined,
+    adoptable: undefined,
+    plugsVolumes: true,
+    noReceiving: 'off',
+    changes: [],
+  };
   const unknown: Pick<
     PresentVm,
     | 'isChanged'
@@ -359,7 +417,7 @@ for (const { rule, when, seen, steps = [], releases } of rows) {
   test(`${rule}: ${when}`, () => {
     const decision = decideVm(observationOf(seen));
     assert.deepEqual([decision.rule, decision.steps.map(({ step }) => step)], [rule, steps]);
-    assert.equal(decision.releasesVmi, releases);
+    assert.deepEqual(decision.releasesVmi, releases);
   });
 }
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { RunStrategy, VirtualMachine, VirtualMachineInstance } from '../../../../src/api/index.ts';
+import type { MigrationState, RunStrategy, VirtualMachine, VirtualMachineInstance } from '../../../../src/api/index.ts';
 import { makeVmi, uuidV5 } from '../../../../src/controller/vm/make-vmi.ts';
 import type { VmFacts, VmFailure } from '../../../../src/controller/vm/observation.ts';
 import { decideRun, runStrategyOf, startBackoffSeconds } from '../../../../src/controller/vm/run-strategy.ts';
@@ -12,7 +12,30 @@ const running = buildVmi({}, { phase: 'Running' });
 const succeeded = buildVmi({}, { phase: 'Succeeded' });
 const failed = buildVmi({}, { phase: 'Failed' });
 const deleting = buildVmi({}, { phase: 'Failed' }, { deletionTimestamp: '2026-01-01T00:00:00Z' });
+const annotated = { annotations: { 'kubevirt.io/create-migration-target': 'true' } };
+/** Of a guest that leaves; the synchronization controller of the other side is known. */
+const leaving = (phase: 'Succeeded' | 'Failed', more: MigrationState = {}) => {
+  const ends = {
+    sourceState: { virtualMachineInstanceUID: 'uid-vmi' },
+    targetState: { syncAddress: 'a:1', nodeAddress: 'b' },
+  };
+  const migrationState = { migrationUid: 'job', startTimestamp: '2026-01-01T00:00:00Z', ...ends, ...more };
+  return buildVmi({}, { phase, migrationState });
+};
+const arrived = {
+  migrationUid: 'job',
+  completed: true,
+  sourceState: { syncAddress: 'a:1' },
+  targetState: { pod: 'p' },
+};
 const vmis = {
+  'a receiver': buildVmi({}, { phase: 'WaitingForSync' }, annotated),
+  'a receiver that failed': buildVmi({}, { phase: 'Failed' }, annotated),
+  'one that has arrived': buildVmi({}, { phase: 'Running', migrationState: arrived }),
+  'one that came and ended': buildVmi({}, { phase: 'Succeeded', migrationState: arrived }),
+  'one that has left': leaving('Succeeded', { completed: true }),
+  'one that may have left': leaving('Failed'),
+  'one that did not get away': leaving('Failed', { completed: true, failed: true }),
   'no VMI': undefined,
   'one being deleted': deleting,
   'a running one': running,
@@ -51,14 +74,28 @@ const table: readonly (readonly [RunStrategy, keyof typeof vmis, keyof typeof re
   ['Manual', 'a failed one', 'nothing', 'nothing'],
   ['Manual', 'a failed one', 'stop', 'stop'],
   ['Halted', 'no VMI', 'nothing', 'nothing'],
-  ['Halted', 'no VMI', 'start', 'switchToAlways'],
+  ['Halted', 'no VMI', 'start', 'switchTo'],
   ['Halted', 'a running one', 'nothing', 'stop'],
   ['Halted', 'a succeeded one', 'nothing', 'stop'],
   ['Halted', 'a running one', 'start', 'stop'],
   ['Once', 'no VMI', 'nothing', 'start'],
   ['Once', 'a running one', 'stop', 'nothing'],
   ['Once', 'a failed one', 'nothing', 'nothing'],
-  ['WaitAsReceiver', 'no VMI', 'nothing', 'refuse'],
+  ['WaitAsReceiver', 'no VMI', 'nothing', 'start'],
+  ['WaitAsReceiver', 'a receiver', 'nothing', 'nothing'],
+  ['WaitAsReceiver', 'a receiver that failed', 'nothing', 'stop'],
+  ['WaitAsReceiver', 'a running one', 'nothing', 'refuse'],
+  ['WaitAsReceiver', 'one that has arrived', 'nothing', 'nothing'],
+  ['Always', 'one that has left', 'nothing', 'switchTo'],
+  ['RerunOnFailure', 'one that has left', 'nothing', 'switchTo'],
+  ['Once', 'one that has left', 'nothing', 'switchTo'],
+  ['Manual', 'one that has left', 'nothing', 'nothing'],
+  ['Halted', 'one that has left', 'nothing', 'stop'],
+  ['Always', 'one that has left', 'stop', 'stop'],
+  ['Always', 'one that may have left', 'nothing', 'unknown'],
+  ['Always', 'one that may have left', 'stop', 'stop'],
+  ['Always', 'one that did not get away', 'nothing', 'stop'],
+  ['Always', 'one that came and ended', 'nothing', 'stop'],
 ];
 for (const [runStrategy, vmi, request, action] of table) {
   test(`${runStrategy} with ${vmi} and a request for ${request}: ${action}`, () => {
@@ -66,6 +103,29 @@ for (const [runStrategy, vmi, request, action] of table) {
     assert.equal(decideRun(vm, vmis[vmi], now).kind, action);
   });
 }
+
+test('a VM receives no guest where the cluster does not do so, and says why', () => {
+  const vm = buildVm({ runStrategy: 'WaitAsReceiver' });
+  const off = 'the feature gate is not on';
+  const action = decideRun(vm, undefined, now, off);
+  assert.equal(
+    action.kind === 'refuse' && action.message,
+    `runStrategy WaitAsReceiver: this VM receives no guest: ${off}; use Manual to start here`,
+  );
+  assert.equal(decideRun(vm, vmis['a receiver'], now, off).kind, 'refuse');
+});
+
+test('a VM whose guest has arrived gets the strategy that its annotation names, if that is one', () => {
+  const after = (value: string) => {
+    const vm = buildVm({ runStrategy: 'WaitAsReceiver' });
+    vm.metadata.annotations = { 'kubevirt.io/restore-run-strategy': value };
+    return decideRun(vm, vmis['one that has arrived'], now, 'off by now');
+  };
+  for (const strategy of ['Always', 'Manual', 'Halted', 'Once', 'RerunOnFailure'])
+    assert.deepEqual(after(strategy), { kind: 'switchTo', strategy, since: 'arrived' });
+  for (const value of ['', 'always', 'WaitAsReceiver', 'toString', 'Never'])
+    assert.equal(after(value).kind, 'refuse', value);
+});
 
 test('RerunOnFailure does not start again by itself once it has run', () => {
   const vm = buildVm({ runStrategy: 'RerunOnFailure' }, { runStrategy: 'RerunOnFailure' });
@@ -78,7 +138,7 @@ const backoffs: readonly (readonly [RunStrategy, keyof typeof requests, ReturnTy
   ['RerunOnFailure', 'nothing', { kind: 'wait', ms: 7000 }],
   ['RerunOnFailure', 'start', { kind: 'wait', ms: 7000 }],
   ['Manual', 'start', { kind: 'start', paused: false }],
-  ['Halted', 'start', { kind: 'switchToAlways' }],
+  ['Halted', 'start', { kind: 'switchTo', strategy: 'Always', since: 'asked' }],
   ['Once', 'nothing', { kind: 'start', paused: false }],
 ];
 for (const [runStrategy, request, action] of backoffs) {

@@ -65,6 +65,29 @@ export const kinds: readonly VmiKind[] = [
     about: 'the guest is paused',
     change: ({ status }) => status?.conditions?.push({ type: 'Paused', status: 'True', reason: 'PausedByUser' }),
   },
+  {
+    name: 'receives a guest',
+    about: 'the VMI was made to receive a guest of another VMI object',
+    change: ({ metadata }) => {
+      metadata.annotations = { 'kubevirt.io/create-migration-target': 'true' };
+    },
+  },
+  {
+    name: 'receives no guest any more',
+    about: 'the migration that was to bring the guest has failed',
+    change: (vmi) => {
+      vmi.metadata.annotations = { 'kubevirt.io/create-migration-target': 'true' };
+      vmi.status = { ...vmi.status, migrationState: { migrationUid: 'job', failed: true, completed: true } };
+    },
+  },
+  {
+    name: 'guest has left',
+    about: 'the guest has gone to another VMI object',
+    change: (vmi) => {
+      const targetState = { syncAddress: '10.0.0.9:9185', nodeAddress: '10.0.0.2' };
+      vmi.status = { ...vmi.status, migrationState: { migrationUid: 'job', completed: true, targetState } };
+    },
+  },
   { name: 'of a VM', about: 'the VMI belongs to a VM that is there', change: ofVm, vm: buildVm() },
   { name: 'of a VM that is gone', about: 'its VM is in no cache', change: ofVm },
 ];

@@ -1,0 +1,153 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { PersistentVolumeClaim } from '../../../../src/api/index.ts';
+import { copiedVolumes, isDescribed } from '../../../../src/controller/migration/decentralised-facts.ts';
+import {
+  announced,
+  described,
+  failedForBoth,
+  withTarget,
+} from '../../../../src/controller/migration/decentralised-steps.ts';
+import { decideMigration } from '../../../../src/controller/migration/decide.ts';
+import { nextInLine, underWay } from '../../../../src/controller/migration/queue.ts';
+import { projectMigration } from '../../../../src/controller/migration/write.ts';
+import { readControllerConfig } from '../../../fixtures/cluster-config.ts';
+import { base } from '../builders.ts';
+import { buildTarget, halfOf, now, runningVmi, uid } from './situations.ts';
+
+const renderers = { target: () => buildTarget(), attachment: () => buildTarget() };
+const over = { migrationUid: 'uid-before', completed: true, sourceState: { node: 'old' }, targetState: { pod: 'old' } };
+
+test('a half is announced over what an earlier migration has left, which the synchronization controllers would not touch', () => {
+  const source = halfOf('source', 'Synchronizing');
+  assert.deepEqual(announced(runningVmi(over), source), {
+    sourceState: { migrationUID: uid, virtualMachineInstanceUID: 'uid-vmi', domainNamespace: 'default' },
+    targetState: { syncAddress: '10.0.0.9:9185' },
+  });
+  const target = halfOf('target', 'WaitingForSync');
+  assert.deepEqual(announced(runningVmi(over), target), { targetState: { migrationUID: uid } });
+  const called = { sourceState: { migrationUID: 'uid-source-job', syncAddress: '10.0.0.8:9185' } };
+  assert.deepEqual(announced(runningVmi(called), target), { ...called, targetState: { migrationUID: uid } });
+});
+
+test('the source says where its guest is and which volumes are copied, and then has said it', () => {
+  const claim: PersistentVolumeClaim = {
+    ...{ apiVersion: 'v1', kind: 'PersistentVolumeClaim', metadata: { name: 'disk', namespace: 'default' } },
+    spec: { accessModes: ['ReadWriteOnce'], volumeMode: 'Block', resources: { requests: { storage: '1Gi' } } },
+    status: { phase: 'Bound', capacity: { storage: '2Gi' } },
+  };
+  const vmi = runningVmi(undefined, { selinuxContext: 'none' });
+  vmi.spec.volumes = [
+    { name: 'disk', persistentVolumeClaim: { claimName: 'disk' } },
+    { name: 'seed', cloudInitNoCloud: { userData: '#' } },
+  ];
+  const seen = halfOf('source', 'Scheduling', { vmi, claims: new Map([['disk', claim]]) });
+  const status = described(vmi, seen);
+  const info = {
+    claimName: 'disk',
+    accessModes: ['ReadWriteOnce'],
+    volumeMode: 'Block',
+    requests: { storage: '1Gi' },
+    capacity: { storage: '2Gi' },
+  };
+  assert.deepEqual(copiedVolumes(seen), [{ volumeName: 'disk', sourcePVCInfo: info, destinationPVCInfo: info }]);
+  assert.deepEqual(status?.migratedVolumes, copiedVolumes(seen));
+  const { sourceState, migrationUid, sourceNode, sourcePod } = status?.migrationState ?? {};
+  assert.deepEqual([migrationUid, sourceNode, sourcePod], [uid, 'node1', 'virt-launcher-vm1-abcde']);
+  assert.deepEqual([sourceState?.node, sourceState?.pod, sourceState?.selinuxContext], ['node1', sourcePod, 'none']);
+  assert.ok(Object.keys(sourceState?.nodeSelectors ?? {}).length > 0, 'an empty map is lost on its way');
+  assert.equal(isDescribed(seen), false);
+  assert.equal(isDescribed({ ...seen, vmi: { ...vmi, status: status ?? {} } }), true);
+});
+
+test('the hand-over keeps what the source said, and names the target for both', () => {
+  const target = halfOf('target', 'Scheduled');
+  const state = { sourceState: { node: 'node9', pod: 'there' }, targetState: { migrationUID: uid }, failed: true };
+  const vmi = runningVmi(state);
+  const written = withTarget(
+    vmi,
+    buildTarget(),
+    { migrationUid: uid, targetNode: 'node2', sourceNode: 'node1' },
+    target,
+  );
+  assert.deepEqual([written.sourceNode, written.sourcePod, written.failed], ['node9', 'there', undefined]);
+  assert.deepEqual(written.targetState, {
+    ...{ migrationUID: uid, node: 'node2', pod: 'target', virtualMachineInstanceUID: 'uid-vmi' },
+    ...{ domainNamespace: 'default', domainName: 'vm1' },
+  });
+});
+
+test('the other side believes a failure of the source only as the end of an abort', () => {
+  assert.deepEqual(failedForBoth({}, halfOf('source', 'Scheduling')), {
+    abortRequested: true,
+    abortStatus: 'Succeeded',
+  });
+  assert.deepEqual(failedForBoth({}, halfOf('target', 'Scheduling')), {});
+});
+
+test('what is waited for is said with what the synchronization controller says, once', () => {
+  const conditions = [{ type: 'DecentralizedLiveMigrationFailure', status: 'True', message: 'refused' } as const];
+  const state = { sourceState: { migrationUID: uid }, targetState: { syncAddress: '10.0.0.9:9185' } };
+  const seen = halfOf('source', 'Synchronizing', { vmi: runningVmi(state, { conditions }) });
+  const { change } = decideMigration(seen, renderers);
+  assert.ok(change?.kind === 'condition');
+  assert.match(
+    change.condition.message ?? '',
+    /^no answer from 10\.0\.0\.9:9185: .*"move" has to exist there\. It says: refused$/,
+  );
+  const told = projectMigration(seen, change);
+  assert.equal(decideMigration({ ...seen, migration: told }, renderers).change?.kind, 'keep');
+  assert.deepEqual(
+    projectMigration({ ...seen, migration: told }, { kind: 'phase', phase: 'Pending' }).status?.conditions,
+    [],
+  );
+});
+
+test('a migration names the addresses of the synchronization controllers here, as the KubeVirt object has them', () => {
+  const kubevirt = {
+    ...{ apiVersion: 'kubevirt.io/v1', kind: 'KubeVirt', metadata: { name: 'kubevirt' } },
+    status: { phase: 'Deployed', synchronizationAddresses: ['192.0.2.7:9185'] },
+  };
+  const config = readControllerConfig(kubevirt, base);
+  const of = (phase: 'Pending' | 'Failed') =>
+    projectMigration(halfOf('target', phase, { config }), { kind: 'keep' }).status;
+  assert.deepEqual(of('Pending')?.synchronizationAddresses, ['192.0.2.7:9185']);
+  assert.equal(of('Failed')?.synchronizationAddresses, undefined);
+});
+
+test('the gate is off by default, and a node without a synchronization controller says so whatever gates are on', () => {
+  const gates = { developerConfiguration: { featureGates: ['DecentralizedLiveMigration'] } };
+  const read = (configuration: object, lacksSynchronization = false) =>
+    readControllerConfig(
+      {
+        ...{ apiVersion: 'kubevirt.io/v1', kind: 'KubeVirt', metadata: { name: 'kubevirt' } },
+        spec: { configuration },
+        status: { phase: 'Deployed' },
+      },
+      { ...base, lacksSynchronization },
+    ).noDecentralisedMigration;
+  assert.match(read({}) ?? '', /feature gate DecentralizedLiveMigration/);
+  assert.equal(read(gates), undefined);
+  assert.match(read(gates, true) ?? '', /standalone node/);
+});
+
+test('a source takes no room before its target has its pod, and a target leaves no node', () => {
+  const half = (end: 'source' | 'target', phase: 'Pending' | 'Scheduling' | 'Scheduled', name: string) => {
+    const { migration } = halfOf(end, phase);
+    return { ...migration, metadata: { ...migration.metadata, name, uid: `uid-${name}` } };
+  };
+  const depsOf = (all: ReturnType<typeof half>[]) => ({
+    migrations: { list: () => all },
+    vmis: { get: () => runningVmi() },
+    ownPods: { list: () => [] },
+    lastRuleOf: () => undefined,
+  });
+  const sources = depsOf([half('source', 'Scheduling', 'a'), half('source', 'Scheduled', 'b')]);
+  assert.deepEqual(
+    underWay(sources).map(({ metadata }) => metadata.name),
+    ['b'],
+  );
+  const targets = depsOf(['a', 'b', 'c'].map((name) => half('target', 'Pending', name)));
+  assert.equal(nextInLine(targets, { perCluster: 5, perNode: 2 }, now).length, 3);
+  assert.equal(nextInLine(depsOf([half('source', 'Pending', 'a')]), { perCluster: 5, perNode: 2 }, now).length, 0);
+});
