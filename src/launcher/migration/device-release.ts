@@ -1,5 +1,5 @@
 import { type Clock, type Logger, shownNames, sleep, systemClock } from '../../base/index.ts';
-import type { DomainRef } from '../../libvirt/index.ts';
+import { type DomainRef, LifecycleEvent } from '../../libvirt/index.ts';
 import { sriovAlias } from '../domain/index.ts';
 import { LauncherError } from '../errors.ts';
 import type { Hypervisor, HypervisorEvent } from '../ports.ts';
@@ -14,6 +14,7 @@ export interface ReleaseDeps {
 /** Upstream's: from the last device that was let go of. */
 const answerMs = 30_000;
 const advice = 'or shut it down to move it';
+const stopped = 'the guest has stopped before it gave up its SR-IOV interfaces: start the VM where it is to run';
 const booted = `see that its operating system has booted and can give up PCI devices while it runs, and migrate it again, ${advice}`;
 
 /**
@@ -28,6 +29,7 @@ export class DeviceRelease {
   readonly #left: Map<string, string>;
   readonly #asked = new Set<string>();
   #refused: string | undefined;
+  #hasStopped = false;
   #wake: () => void = () => undefined;
 
   constructor(options: { readonly domain: DomainRef; readonly interfaces: readonly string[] }, deps: ReleaseDeps) {
@@ -40,7 +42,9 @@ export class DeviceRelease {
   handle(event: HypervisorEvent): void {
     // A daemon that was started anew may have told of a device before it was heard.
     if (event.kind === 'connected') this.#asked.clear();
-    else if (event.kind !== 'unplug' || event.domain.name !== this.#domain.name) return;
+    else if (event.domain.name !== this.#domain.name) return;
+    else if (event.kind === 'lifecycle') this.#hasStopped ||= event.event === LifecycleEvent.STOPPED;
+    else if (event.kind !== 'unplug') return;
     else if (event.isGone) this.#gone(event.alias);
     else this.#refused ??= this.#left.get(event.alias);
     this.#wake();
@@ -51,6 +55,7 @@ export class DeviceRelease {
     while (!signal.aborted) {
       await this.#askForAll();
       if (this.#left.size === 0 || signal.aborted) return;
+      if (this.#hasStopped) throw new LauncherError('INVALID_REQUEST', stopped);
       if (this.#refused !== undefined) throw refused(this.#refused);
       const isAsked = [...this.#left.keys()].every((alias) => this.#asked.has(alias));
       if (isAsked && !(await this.#heard(signal))) throw unanswered([...this.#left.values()]);

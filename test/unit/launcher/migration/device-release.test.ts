@@ -91,6 +91,15 @@ test('what libvirt does not even ask for ends it at once', async (t) => {
   assert.equal(hasMigrated(), false);
 });
 
+test('a guest that stops meanwhile holds nothing up', async (t) => {
+  const bench = await migrationBench(t, { devices: both });
+  await bench.order('m1');
+  await bench.clock.pass(0);
+  bench.hypervisor.end(domainName, 1);
+  await bench.clock.pass(0);
+  assert.match(guest(bench).migration().FailureReason, /^the guest has stopped before it gave up/);
+});
+
 test('an abort ends the wait at once, and has succeeded; so has a shutdown', async (t) => {
   const ends: readonly (readonly [string, (bench: MigrationBench) => unknown])[] = [
     ['Live migration has been aborted', ({ migration }) => migration.cancel(migratingVmi('m1'))],
