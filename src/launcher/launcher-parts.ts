@@ -192,6 +192,7 @@ export class LauncherParts {
         ...shared,
         notifier: this.notifier,
         prepare: (vmi, converter) => deps.prepare(vmi, converter, { isIncoming: true }),
+        findMedia: deps.findMedia,
         syncTime: () => this.#guestTime.start(),
       },
     );

@@ -43,6 +43,8 @@ export interface Hypervisor {
   xml(domain: DomainRef): Promise<string>;
   /** What the domain would be started from. */
   persistentXml(domain: DomainRef): Promise<string>;
+  /** The live definition as another daemon takes it from a migration. */
+  migratableXml(domain: DomainRef): Promise<string>;
   suspend(domain: DomainRef): Promise<void>;
   resume(domain: DomainRef): Promise<void>;
   reset(domain: DomainRef): Promise<void>;

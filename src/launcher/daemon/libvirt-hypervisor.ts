@@ -116,6 +116,10 @@ export class LibvirtHypervisor implements Hypervisor {
     return this.#main.getXmlDesc(domain, XmlFlag.INACTIVE);
   }
 
+  migratableXml(domain: DomainRef): Promise<string> {
+    return this.#main.getXmlDesc(domain, XmlFlag.MIGRATABLE);
+  }
+
   suspend(domain: DomainRef): Promise<void> {
     return this.#main.suspend(domain);
   }

@@ -41,6 +41,7 @@ export { wantedCpus } from './live-cpus.ts';
 export { driveWithMedium, type LiveDisk, type LiveDomain, liveDiskXml, readLiveDomain } from './live-disks.ts';
 export { memoryChange } from './live-memory.ts';
 export { machineTypesIn } from './machine-types.ts';
+export { type DomainOwner, movedDomainXml } from './moved-domain.ts';
 export { fileNamePart, type NetworkDevices, networkDevices, sriovAlias } from './names.ts';
 export { networkPciAddresses } from './network-info.ts';
 export { parseDomainXml } from './parse.ts';

@@ -1,8 +1,8 @@
 import path from 'node:path';
-import { domainName, hasDedicatedCpus, isNonRoot, type VirtualMachineInstance } from '../../api/index.ts';
+import { domainName, hasDedicatedCpus, isNonRoot, keepsTpm, type VirtualMachineInstance } from '../../api/index.ts';
 import { listOf, memberAt, shownNames } from '../../base/index.ts';
 import { MigrateFlag, type MigrationTarget } from '../../libvirt/index.ts';
-import { type LiveDisk, sriovAlias } from '../domain/index.ts';
+import { type DomainOwner, type LiveDisk, sriovAlias } from '../domain/index.ts';
 import { LauncherError } from '../errors.ts';
 import type { MigrationSettings } from './settings.ts';
 
@@ -18,6 +18,8 @@ export interface MigrationFacts {
   readonly proxyDir: string;
   /** This launcher's own libvirt is a session daemon. */
   readonly isSession: boolean;
+  /** The other VMI object that the guest moves to; absent: it stays its VMI's. */
+  readonly destination?: DomainOwner | undefined;
 }
 
 /** What libvirt is asked for. */
@@ -57,8 +59,9 @@ export function proxySocket(dir: string, uid: string, port?: number): string {
 export function planMigration(facts: MigrationFacts, settings: MigrationSettings): MigrationPlan {
   refuseUnsupported(facts);
   const { vmi } = facts;
-  const { uid = '', namespace = '', name } = vmi.metadata;
-  const copied = vmi.status?.migrationMethod === 'BlockMigration' ? disksToCopy(vmi, facts.disks) : [];
+  const { uid = '' } = vmi.metadata;
+  const isBlock = vmi.status?.migrationMethod === 'BlockMigration' || migratedVolumes(vmi).length > 0;
+  const copied = isBlock ? disksToCopy(vmi, facts.disks) : [];
   const isParallel = settings.parallelConnections !== undefined && facts.qemuMajor >= firstOrderedParallel;
   const flags =
     always |
@@ -71,7 +74,7 @@ export function planMigration(facts: MigrationFacts, settings: MigrationSettings
   const target: MigrationTarget = {
     connectUri: connectUri(facts),
     migrateUri: `unix://${proxySocket(facts.proxyDir, uid, memoryPort)}`,
-    destinationName: domainName(namespace, name ?? ''),
+    destinationName: destinationName(facts),
     ...(copied.length > 0 && { disks: copied, disksUri: `unix://${proxySocket(facts.proxyDir, uid, disksPort)}` }),
     ...bandwidths(settings),
     ...(isParallel && { parallelConnections: settings.parallelConnections }),
@@ -84,7 +87,14 @@ export function planResume(facts: MigrationFacts): MigrationPlan {
   const { uid = '' } = facts.vmi.metadata;
   const migrateUri = `unix://${proxySocket(facts.proxyDir, uid, memoryPort)}`;
   const flags = always | MigrateFlag.POSTCOPY | MigrateFlag.POSTCOPY_RESUME;
-  return { ...noPlan, target: { connectUri: connectUri(facts), migrateUri }, flags };
+  // By its own name libvirt there would not find a guest that is another VMI's by now.
+  const target = { connectUri: connectUri(facts), migrateUri, destinationName: destinationName(facts) };
+  return { ...noPlan, target, flags };
+}
+
+function destinationName({ vmi, destination }: MigrationFacts): string {
+  const { namespace = '', name } = destination ?? vmi.metadata;
+  return domainName(namespace, name ?? '');
 }
 
 export const usesPostCopy = ({ flags }: Pick<MigrationPlan, 'flags'>) => (flags & MigrateFlag.POSTCOPY) !== 0;
@@ -106,7 +116,7 @@ function bandwidths({ bandwidthMiBps, allowsPostCopy }: MigrationSettings): Part
  * for it, and makes such disks itself, from the same sources.
  */
 export function disksToCopy(vmi: VirtualMachineInstance, disks: readonly LiveDisk[]): string[] {
-  const volumes = new Map(listOf(vmi.spec.volumes).map((volume) => [memberAt(volume, 'name'), volume]));
+  const volumes = volumesOf(vmi);
   const moving = new Set(migratedVolumes(vmi));
   return disks
     .filter(({ device, isReadOnly, source }) => (device === 'disk' || device === 'lun') && !isReadOnly && source !== '')
@@ -114,16 +124,26 @@ export function disksToCopy(vmi: VirtualMachineInstance, disks: readonly LiveDis
     .map(({ target }) => target);
 }
 
-function isShared(volume: unknown): boolean {
-  const isClaim = ['persistentVolumeClaim', 'dataVolume'].some((kind) => Boolean(memberAt(volume, kind)));
-  return isClaim || memberAt(volume, 'hostDisk', 'shared') === true;
-}
+const volumesOf = ({ spec }: VirtualMachineInstance) =>
+  new Map(listOf(spec.volumes).map((volume) => [memberAt(volume, 'name'), volume]));
 
-function migratedVolumes({ status }: VirtualMachineInstance): string[] {
+const isClaim = (volume: unknown) =>
+  ['persistentVolumeClaim', 'dataVolume'].some((kind) => Boolean(memberAt(volume, kind)));
+
+const isShared = (volume: unknown) => isClaim(volume) || memberAt(volume, 'hostDisk', 'shared') === true;
+
+/** Names of volumes whose content goes to another claim. */
+export function migratedVolumes({ status }: VirtualMachineInstance): string[] {
   return listOf(status?.migratedVolumes).flatMap((each) => {
     const name = memberAt(each, 'volumeName');
     return typeof name === 'string' ? [name] : [];
   });
+}
+
+/** Its disk would be a file on one side and a device on the other. */
+function changesItsMode(moved: unknown): boolean {
+  const modes = ['sourcePVCInfo', 'destinationPVCInfo'].map((end) => memberAt(moved, end, 'volumeMode') === 'Block');
+  return modes[0] !== modes[1];
 }
 
 /** A root daemon takes both paths, a session daemon only its own. */
@@ -158,15 +178,26 @@ function sriovInterfacesIn({ hostDevices, isPausedByUser }: MigrationFacts): str
   throw new LauncherError('INVALID_REQUEST', `${problem}: let it run, and migrate it again`);
 }
 
-function refuseUnsupported({ vmi, hostDevices }: MigrationFacts): void {
+function refuseUnsupported({ vmi, hostDevices, disks, destination }: MigrationFacts): void {
   const others = hostDevices.filter((alias) => !isSriov(alias));
-  const targetUid = memberAt(vmi, 'status', 'migrationState', 'targetState', 'virtualMachineInstanceUID');
-  const isElsewhere = typeof targetUid === 'string' && targetUid !== '' && targetUid !== vmi.metadata.uid;
+  const moving = migratedVolumes(vmi);
+  const [volumes, hasUuid] = [volumesOf(vmi), Boolean(vmi.spec.domain.firmware?.uuid)];
+  const isLeft = ({ name }: LiveDisk) => isClaim(volumes.get(name)) && !moving.includes(name);
   const what = [
     hasDedicatedCpus(vmi) && 'dedicated CPUs',
     others.length > 0 && `devices of the host (${shownNames(others.map((alias) => alias || 'one without a name'))})`,
-    migratedVolumes(vmi).length > 0 && 'volumes that move to other claims',
-    isElsewhere && 'another VMI as its target',
+    // They are taken from the guest when its description for the other VMI is made already.
+    destination && hostDevices.length > 0 && 'SR-IOV interfaces, to another VMI,',
+    !destination && moving.length > 0 && 'volumes that move to other claims',
+    listOf(vmi.status?.migratedVolumes).some(changesItsMode) &&
+      'volumes that move from a file system to a block device, or back',
+    // A claim is never that of another namespace.
+    destination && disks.some(isLeft) && 'claims that do not move with it (status.migratedVolumes)',
+    // It is kept by the domain's UUID, which would be another one at the next start.
+    destination &&
+      keepsTpm(vmi.spec.domain) &&
+      !hasUuid &&
+      'a persistent TPM and no spec.domain.firmware.uuid, to another VMI',
   ].find(Boolean);
   if (!what) return;
   throw new LauncherError('NOT_SUPPORTED', `live migration of a guest with ${what} is not supported by this launcher`);

@@ -1,7 +1,7 @@
 import type { MigrationMetadata, VirtualMachineInstance } from '../../api/index.ts';
 import { type Clock, errorMessage, type Logger, memberAt, sleep, systemClock } from '../../base/index.ts';
 import type { DomainRef } from '../../libvirt/index.ts';
-import { readLiveDomain } from '../domain/index.ts';
+import { movedDomainXml, readLiveDomain } from '../domain/index.ts';
 import { LauncherError } from '../errors.ts';
 import type { DomainLock, MetadataCache } from '../lifecycle/index.ts';
 import {
@@ -12,7 +12,8 @@ import {
   type LauncherEvent,
 } from '../ports.ts';
 import { type AttemptOptions, MigrationAttempt, type MigrationCalls } from './attempt.ts';
-import { type MigrationFacts, type MigrationPlan, noPlan, planMigration, planResume } from './plan.ts';
+import { destinationOf, ownerOf } from './destination.ts';
+import { type MigrationFacts, type MigrationPlan, migratedVolumes, noPlan, planMigration, planResume } from './plan.ts';
 import {
   begunMigration,
   decideOrder,
@@ -36,7 +37,7 @@ export interface SourceOptions {
 }
 
 export interface SourceDeps {
-  readonly hypervisor: MigrationCalls & Pick<Hypervisor, 'xml' | 'version' | 'blockInfo'>;
+  readonly hypervisor: MigrationCalls & Pick<Hypervisor, 'xml' | 'migratableXml' | 'version' | 'blockInfo'>;
   readonly lock: DomainLock;
   readonly metadata: MetadataCache;
   readonly notifier: { sendEvent(event: LauncherEvent): void };
@@ -136,7 +137,8 @@ export class MigrationSource {
     const decision = decideOrder(uid, { recorded, runningUid: this.#run?.uid, state });
     if (decision === 'is-under-way') return;
     const facts = await this.#facts(vmi, domain, state);
-    const plan = decision === 'resume' ? planResume(facts) : planMigration(facts, settings);
+    const plan =
+      decision === 'resume' ? planResume(facts) : await this.#renamed(facts, domain, planMigration(facts, settings));
     const limitMs = acceptableMs(await this.#bytesToMove(vmi, domain, plan), settings);
     const attempt = { domain, plan, settings, acceptableMs: limitMs };
     this.#tell(plan);
@@ -168,7 +170,26 @@ export class MigrationSource {
       isPausedByUser: isPausedByUser(state),
       proxyDir: this.#options.proxyDir,
       isSession: this.#options.isSession,
+      destination: destinationOf(vmi),
     };
+  }
+
+  /** For another VMI object the domain has its files and sockets where that one has them. */
+  async #renamed(
+    { vmi, disks, destination }: MigrationFacts,
+    domain: DomainRef,
+    plan: MigrationPlan,
+  ): Promise<MigrationPlan> {
+    if (!destination) return plan;
+    const { hypervisor } = this.#deps;
+    const moving = new Set(migratedVolumes(vmi));
+    const sizes = new Map<string, bigint>();
+    for (const { name, target } of disks) {
+      if (!moving.has(name) || !plan.target.disks?.includes(target)) continue;
+      sizes.set(target, (await hypervisor.blockInfo(domain, target)).capacityBytes);
+    }
+    const xml = movedDomainXml(await hypervisor.migratableXml(domain), ownerOf(vmi), destination, sizes);
+    return { ...plan, target: { ...plan.target, destinationXml: xml, persistentXml: xml } };
   }
 
   async #bytesToMove(vmi: VirtualMachineInstance, domain: DomainRef, { target }: MigrationPlan): Promise<number> {

@@ -1,8 +1,8 @@
 import { chmod, chown, mkdir, stat, truncate } from 'node:fs/promises';
-import { findCondition, type VirtualMachineInstance } from '../../api/index.ts';
+import { findCondition, isDecentralised, type VirtualMachineInstance } from '../../api/index.ts';
 import { type Clock, errorMessage, type Logger, listOf, memberAt, sleep, systemClock } from '../../base/index.ts';
 import { type DomainRef, isLibvirtError, LifecycleDetail, LifecycleEvent } from '../../libvirt/index.ts';
-import { type ConverterOptions, readLiveDomain } from '../domain/index.ts';
+import { type ConverterOptions, isHotplugged, readLiveDomain } from '../domain/index.ts';
 import { LauncherError } from '../errors.ts';
 import { type DomainLock, hasRun, type MetadataCache, pausedOnPurpose } from '../lifecycle/index.ts';
 import type { Hypervisor, HypervisorEvent } from '../ports.ts';
@@ -30,6 +30,8 @@ export interface TargetDeps {
   readonly metadata: MetadataCache;
   /** Makes disks, images, directories and network of the guest; gives the domain it would be here. */
   readonly prepare: (vmi: VirtualMachineInstance, options: ConverterOptions) => Promise<string>;
+  /** Of plugged volumes, those that are here and can be used. */
+  readonly findMedia: (vmi: VirtualMachineInstance, names: readonly string[]) => Promise<ReadonlyMap<string, unknown>>;
   readonly log: Logger;
   readonly clock?: Clock;
 }
@@ -98,6 +100,7 @@ export class MigrationTarget {
     if (before?.UID === uid && before.EndTimestamp) throw alreadyOver(before);
     if (this.underWay !== undefined && this.underWay !== uid) throw anotherUnderWay(this.underWay);
     await this.#refuseWhenHere();
+    if (isDecentralised(vmi.status?.migrationState)) await this.#refuseWithoutPlugged(vmi);
     const xml = await this.#deps.prepare(vmi, options);
     await fitImages(vmi, xml);
     await this.#makeProxyDir();
@@ -113,6 +116,17 @@ export class MigrationTarget {
     const domain = await hypervisor.lookup(this.#options.domainName);
     if (!domain || this.#isIncoming || !isUp(await hypervisor.state(domain))) return;
     throw new LauncherError('MIGRATING', 'the guest runs here already: this pod cannot be the target of its migration');
+  }
+
+  /** They come by the pod of another controller, and the source does not know whether they are there. */
+  async #refuseWithoutPlugged(vmi: VirtualMachineInstance): Promise<void> {
+    const plugged = (vmi.spec.volumes ?? []).filter((volume) => isHotplugged(volume, undefined));
+    const names = plugged.map(({ name }) => name);
+    const found = await this.#deps.findMedia(vmi, names);
+    const missing = names.filter((name) => !found.has(name));
+    if (missing.length === 0) return;
+    const text = `plugged volumes are not ready in this pod: ${missing.join(', ')}. Is the pod that brings them (hp-volume-…) running?`;
+    throw new LauncherError('HOTPLUG_FAILED', text);
   }
 
   /** QEMU itself binds its sockets there. */

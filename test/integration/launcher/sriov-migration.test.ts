@@ -118,6 +118,7 @@ async function guestOf(given: Given = {}) {
       lock,
       metadata,
       notifier: { sendEvent: () => undefined },
+      findMedia: async () => new Map(),
       prepare: async () => xml,
       syncTime: () => undefined,
       log: silentLogger,

@@ -110,6 +110,7 @@ function make(dir: string, hypervisor: MemoryHypervisor, given: Given): Migratio
       metadata,
       notifier: { sendEvent: (event) => events.push(event) },
       prepare: given.prepare ?? (async () => `<domain><name>${domainName}</name></domain>`),
+      findMedia: async () => new Map(),
       syncTime: () => void hypervisor.calls.push('syncTime'),
       log: silentLogger,
       clock,

@@ -2,9 +2,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { pausedOnPurpose } from '../../../../src/launcher/lifecycle/index.ts';
 import { begunMigration } from '../../../../src/launcher/migration/record.ts';
-import { LibvirtError, MigrateFlag } from '../../../../src/libvirt/index.ts';
+import { LibvirtError, MigrateFlag, type MigrationTarget } from '../../../../src/libvirt/index.ts';
 import { settle } from '../../../fixtures/fake-clock.ts';
-import { domainName, HeldCall, job, json, migratingVmi, migrationBench, noJob, usual } from './bench.ts';
+import { launcherVmi } from '../../../fixtures/launcher-vmi.ts';
+import { disk, domainName, HeldCall, job, json, migratingVmi, migrationBench, noJob, usual } from './bench.ts';
 
 test('an order is taken at once, carried out in the background, and noted with its begin and its end', async (t) => {
   const { hypervisor, metadata, order } = await migrationBench(t);
@@ -398,4 +399,60 @@ test('what is done about a guest that has left waits for the last word of its mi
   call.end();
   await waiting;
   migration.refuse('DeleteVMI');
+});
+
+const elsewhere = {
+  virtualMachineInstanceUID: '0c7ad33b-0f1f-4c34-9a2e-2b3b5d9a8f10',
+  domainNamespace: 'there',
+  domainName: 'copy',
+};
+const toElsewhere = (targetState: object = elsewhere, more: object = {}) => ({
+  migrationState: { migrationUid: 'm1', sourceState: { migrationUID: 'm1' }, targetState },
+  ...more,
+});
+
+test('a guest that becomes the one of another VMI has that one’s name and paths in what libvirt is given', async (t) => {
+  const { uid } = launcherVmi().metadata;
+  const serial = `<serial><source path='/p/${uid}/virt-serial0'/></serial>`;
+  const { hypervisor, order } = await migrationBench(t, { devices: serial });
+  const given: MigrationTarget[] = [];
+  hypervisor.onMigrate = async (target) => void given.push(target);
+  await order('m1', usual, toElsewhere());
+  await settle();
+  const [{ destinationName, destinationXml, persistentXml, migrateUri } = assert.fail()] = given;
+  assert.equal(destinationName, 'there_copy');
+  assert.ok(destinationXml?.includes(`/p/${elsewhere.virtualMachineInstanceUID}/virt-serial0`), destinationXml);
+  assert.equal(persistentXml, destinationXml);
+  // The other side's agent calls its sockets by the UID that the guest comes from.
+  assert.match(migrateUri ?? '', new RegExp(`/${uid}-49152-source.sock$`));
+});
+
+test('disks of a guest that becomes another VMI’s go with it, and no further than the guest sees them', async (t) => {
+  const devices = disk('claim', 'vda');
+  const { hypervisor, order } = await migrationBench(t, { devices });
+  const given: MigrationTarget[] = [];
+  hypervisor.onMigrate = async (target) => void given.push(target);
+  await order('m1', usual, toElsewhere(elsewhere, { migratedVolumes: [{ volumeName: 'claim' }] }));
+  await settle();
+  assert.deepEqual(given[0]?.disks, ['vda']);
+  assert.match(given[0]?.destinationXml ?? '', /<slice type="storage" offset="0" size="\d+"\/>/);
+});
+
+test('what another VMI cannot take over is refused before anything moves', async (t) => {
+  const refused: readonly (readonly [object, RegExp])[] = [
+    [toElsewhere({ ...elsewhere, domainName: '../etc' }), /called "\.\.\/etc", which is no name/],
+    [toElsewhere({ ...elsewhere, virtualMachineInstanceUID: 'a/b' }), /no name/],
+    [
+      toElsewhere(elsewhere, {
+        migratedVolumes: [
+          { volumeName: 'v', sourcePVCInfo: { volumeMode: 'Block' }, destinationPVCInfo: { volumeMode: 'Filesystem' } },
+        ],
+      }),
+      /from a file system to a block device/,
+    ],
+  ];
+  const { hypervisor, order, metadata } = await migrationBench(t);
+  for (const [status, words] of refused) await assert.rejects(order('m1', usual, status), words);
+  assert.equal(metadata.metadata.Migration, null);
+  assert.ok(!hypervisor.calls.includes('migrate'));
 });
