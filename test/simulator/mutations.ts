@@ -97,9 +97,9 @@ export const mutations: readonly (Mutation & { readonly first?: number })[] = [
   {
     name: 'a VMI is handed over before its guest has arrived',
     file: 'src/agent/vmi/decide/migration/target-view.ts',
-    find: 'if (!notes?.EndTimestamp) return false;\n  if (notes.Failed) return notes.UID',
+    find: 'if (!notes?.EndTimestamp) return false;\n  if (notes.Failed) return isOfThisMigration',
     replace:
-      "if (!notes) return false;\n  if (facts.domainState.kind === 'alive') return true;\n  if (notes.Failed) return notes.UID",
+      "if (!notes) return false;\n  if (facts.domainState.kind === 'alive') return true;\n  if (notes.Failed) return isOfThisMigration",
     first: firstMigrationSeed,
   },
   {

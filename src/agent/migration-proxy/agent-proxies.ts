@@ -105,9 +105,9 @@ export class AgentProxies implements MigrationProxies, Component {
   }
 
   async openTarget(proxy: TargetProxy, signal: AbortSignal): Promise<void> {
-    const { key, uid, migrationUid, launcherPid, roles } = proxy;
+    const { launcherPid, roles, ...wanted } = proxy;
     const ports = Object.fromEntries(roles.map((role, at) => [String(at), role]));
-    await this.#open({ side: 'target', key, uid, migrationUid, launcher: launcherOf(launcherPid), ports }, signal);
+    await this.#open({ side: 'target', ...wanted, launcher: launcherOf(launcherPid), ports }, signal);
   }
 
   async openSource(proxy: SourceProxy, signal: AbortSignal): Promise<void> {

@@ -151,7 +151,8 @@ export class HaproxyProxies implements ProxyKeeper, Component {
   }
 
   async #openTarget({ duty: wanted, tls, program, inOrder, signal }: Opening<'target'>): Promise<void> {
-    const { uid, launcher } = wanted;
+    const { uid, streamUid = uid, launcher } = wanted;
+    if (!isUid(streamUid)) throw new MigrationProxyError('BAD_REQUEST', 'the guest comes from what is no UID of a VMI');
     const user = userOfLauncher(wanted);
     const roles = rolesOf(wanted);
     const listeners: Awaited<ReturnType<typeof listenAnywhere>>[] = [];
@@ -161,7 +162,7 @@ export class HaproxyProxies implements ProxyKeeper, Component {
       const duty: ProxyDuty = { ...wanted, ports };
       const plan: ProxyPlan = {
         ...{ side: 'target', user, chroot: `/proc/${launcher.pid}/root`, controlName: controlName(duty) },
-        streams: roles.map((role) => ({ role, socket: targetSocket(uid, role) })),
+        streams: roles.map((role) => ({ role, socket: targetSocket(streamUid, role) })),
         ...this.#limits,
         ...{ inOrder, commonNames: tls.peers, settings: tls.settings },
       };

@@ -11,6 +11,8 @@ export interface TargetProxy {
   readonly key: Key;
   /** VMI UID: part of the socket names in both pods. */
   readonly uid: string;
+  /** UID in the names of QEMU's sockets, where that is another VMI's: the guest comes from that one. */
+  readonly streamUid?: string;
   readonly migrationUid: string;
   readonly launcherPid: number;
   readonly roles: readonly ProxyRole[];

@@ -17,7 +17,7 @@ interface Common {
 
 /** What one proxy process is for. */
 export type ProxyDuty =
-  | ({ readonly side: 'target' } & Common)
+  | ({ readonly side: 'target'; readonly streamUid?: string } & Common)
   | ({ readonly side: 'source'; readonly address: string } & Common);
 
 /** What the next agent needs to know of a process that this one has started. */
@@ -47,7 +47,7 @@ export function rolesOf({ ports }: Pick<ProxyDuty, 'ports'>): ProxyRole[] {
 export function isSameDuty(a: ProxyDuty, b: ProxyDuty): boolean {
   if (!sameJson(a.launcher, b.launcher) || a.uid !== b.uid || a.migrationUid !== b.migrationUid) return false;
   if (a.side === 'source') return b.side === 'source' && a.address === b.address && sameJson(a.ports, b.ports);
-  return b.side === 'target' && sameJson(rolesOf(a).sort(), rolesOf(b).sort());
+  return b.side === 'target' && a.streamUid === b.streamUid && sameJson(rolesOf(a).sort(), rolesOf(b).sort());
 }
 
 /** Undefined: not a record of ours. */
@@ -72,7 +72,11 @@ export function dutyOf(read: unknown): ProxyDuty | undefined {
   if (typeof key !== 'string' || typeof uid !== 'string' || !isUid(uid) || !launcher || !ports) return undefined;
   const migrationUid = memberAt(read, 'migrationUid');
   const common = { key, uid, launcher, ports, ...(typeof migrationUid === 'string' && { migrationUid }) };
-  if (side === 'target') return { side, ...common };
+  if (side === 'target') {
+    const streamUid = memberAt(read, 'streamUid');
+    if (streamUid === undefined) return { side, ...common };
+    return typeof streamUid === 'string' && isUid(streamUid) ? { side, ...common, streamUid } : undefined;
+  }
   const address = memberAt(read, 'address');
   return side === 'source' && typeof address === 'string' ? { side, address, ...common } : undefined;
 }

@@ -5,6 +5,7 @@ import { type Facts, factsOf } from './facts.ts';
 import { finishRules, movedRule, neverRanRules, nothingLeftRule } from './finish-rules.ts';
 import { lookRules, probeRules } from './look-rules.ts';
 import { arrivedRules, waitingRules } from './migration/arrived-rules.ts';
+import { endOf, isReceiving } from './migration/decentralised.ts';
 import { orphanedRules } from './migration/orphaned-rules.ts';
 import { sourceRules } from './migration/source-rules.ts';
 import { targetRules } from './migration/target-rules.ts';
@@ -80,13 +81,16 @@ function routeOf(facts: Facts): Route {
   if (!vmi) return 'default';
   const { nodeName } = observation;
   const isOwner = isOwnedByNode(vmi, nodeName);
-  if (isAskedToReceive(facts) && !isOwner) return 'migration-target';
+  if (isAskedToReceive(facts) && (!isOwner || isReceiving(facts))) return 'migration-target';
   if (observation.vmi.kind === 'elsewhere' || !isOwner) return 'orphaned-source';
   // Also when the label went without this agent: its streams are still to be closed.
   const hasArrived = isAskedToReceive(facts) || observation.migrationProxies.targetPorts !== undefined;
-  if (hasArrived && vmi.status?.migrationState?.sourceNode !== nodeName) return 'migration-arrived';
   const state = vmi.status?.migrationState;
-  const isSource = state?.sourceNode === nodeName && state.migrationUid && !state.endTimestamp;
+  const end = endOf(facts);
+  // Nodes of two clusters may have the same name.
+  if (hasArrived && (state?.sourceNode !== nodeName || end === 'target')) return 'migration-arrived';
+  const isOpen = !state?.endTimestamp || (end === 'source' && state.failed !== true);
+  const isSource = state?.sourceNode === nodeName && state.migrationUid && isOpen && end !== 'target';
   // Also when it is over: its streams are still to be closed.
   return isSource || observation.migrationProxies.hasSource ? 'migration-source' : 'default';
 }

@@ -1,8 +1,8 @@
 import {
-  annotations,
   type Domain,
   isBeingDeleted,
   isFinal,
+  isMigrationTarget,
   type MigrationState,
   type VirtualMachineInstance,
   type VmiPhase,
@@ -89,5 +89,5 @@ export function isMigrationInProgress(facts: Facts): boolean {
 }
 
 function isWaitingMigrationTarget(vmi: VirtualMachineInstance | undefined, state: MigrationState | undefined): boolean {
-  return vmi?.metadata.annotations?.[annotations.createMigrationTarget] === 'true' && state?.completed !== true;
+  return vmi !== undefined && isMigrationTarget(vmi) && state?.completed !== true;
 }

@@ -32,7 +32,7 @@ export interface StepArgs {
   cleanUp: { readonly uid: string };
   /** Migration target: host hooks for an incoming domain, then SyncMigrationTarget. */
   prepareMigrationTarget: { readonly uid: string; readonly migrationUid: string };
-  openTargetProxies: { readonly uid: string; readonly roles: readonly ProxyRole[] };
+  openTargetProxies: { readonly uid: string; readonly roles: readonly ProxyRole[]; readonly streamUid?: string };
   closeTargetProxies: { readonly uid: string };
   /** Migration source: the sockets in the launcher's pod. */
   openSourceProxies: { readonly uid: string; readonly address: string; readonly ports: ProxyPorts };

@@ -15,9 +15,9 @@ function migrationUidOf({ observation }: ExecuteContext): string {
 
 export async function openTargetProxies(step: Step<'openTargetProxies'>, context: ExecuteContext): Promise<Outcome> {
   const { observation, ports, signal } = context;
-  const { uid, roles } = step;
-  const pid = await launcherPid(uid, context);
-  const proxy = { key: observation.key, uid, migrationUid: migrationUidOf(context), launcherPid: pid, roles };
+  const { step: _, ...wanted } = step;
+  const pid = await launcherPid(step.uid, context);
+  const proxy = { ...wanted, key: observation.key, migrationUid: migrationUidOf(context), launcherPid: pid };
   await ports.migrationProxies.openTarget(proxy, signal);
   return done;
 }

@@ -123,8 +123,6 @@ export interface HostDeviceMemory {
 export interface ReportMemory {
   /** Last problem of which there was an event; empty: all was well since. */
   readonly reportedProblem: string;
-  /** Migration that was reported to the user as impossible. */
-  readonly reportedMigrationUid: string | undefined;
 }
 
 export interface WriteMemory {
@@ -235,7 +233,7 @@ const nothing: Omit<KeyMemory, 'uid'> = {
   pause: { ioRetry: undefined, pausedSinceMs: undefined },
   placement: { placementTries: undefined, unplaced: undefined },
   hostDevices: { plugTries: undefined, plugRefusal: undefined },
-  reports: { reportedProblem: '', reportedMigrationUid: undefined },
+  reports: { reportedProblem: '' },
   writes: { writeFailedMs: undefined, refusal: undefined },
   launcherFacts: undefined,
   moved: undefined,

@@ -14,7 +14,7 @@ const target: ProxyDuty = { side: 'target', key: 'a/b', uid: 'u-1', launcher, po
 const source: ProxyDuty = { ...target, side: 'source', address: '10.0.0.1' };
 
 test('a record is read as it was written; anything else is none', () => {
-  for (const duty of [target, source]) {
+  for (const duty of [target, source, { ...target, streamUid: 'u-2' }]) {
     const record: ProxyRecord = { version: 1, duty, process: { pid: 9, startTime: '90' } };
     assert.deepEqual(readRecord(JSON.stringify(record)), record);
   }
@@ -24,6 +24,7 @@ test('a record is read as it was written; anything else is none', () => {
     { ...good, process: { pid: 1, startTime: '1' } },
     { ...good, process: { pid: '7', startTime: '1' } },
     { ...good, duty: { ...source, uid: '../x' } },
+    { ...good, duty: { ...target, streamUid: '../x' } },
     { ...good, duty: { ...source, side: 'both' } },
     { ...good, duty: { ...source, address: 1 } },
     { ...good, duty: { ...source, ports: { a: 0 } } },
@@ -41,6 +42,7 @@ test('a target is the same with other ports and in any order, but not for anothe
   const other = { ...target, ports: { '1': 49_152, '2': 0 } } as const;
   assert.ok(isSameDuty(target, other));
   assert.ok(!isSameDuty(target, { ...target, ports: { '1': 0 } }));
+  assert.ok(!isSameDuty(target, { ...target, streamUid: 'u-2' }));
   assert.ok(!isSameDuty(target, { ...target, launcher: { pid: 7, startTime: '71' } }));
   assert.ok(!isSameDuty(target, source));
 });

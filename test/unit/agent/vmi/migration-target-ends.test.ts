@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { key, node, uid, vmiOf } from '../../../fixtures/agent/builders.ts';
+import { key, node, uid } from '../../../fixtures/agent/builders.ts';
 import { settle } from '../../../fixtures/fake-clock.ts';
 import { markDeleted, startLoop } from './agent-loop.ts';
 import {
@@ -211,27 +211,6 @@ test('a post-copy migration that breaks is the owner’s to end: nothing is clea
   });
   await settle();
   assert.equal(countOf(launcher, 'signal-cleanup'), 1);
-});
-
-test('a VMI of another cluster’s migration is told of and not touched', async (t) => {
-  const { loop, launcher } = await prepared(t, {
-    vmi: incoming({ ...handedOff, sourceState: { syncAddress: '10.1.1.1:9185' }, targetState: {} }),
-  });
-  await loop.clock.pass(60_000);
-  assert.deepEqual(launcher.calls, []);
-  assert.equal(loop.api.puts.length, 0);
-  assert.equal(messages(loop, 'MigrationNotSupported').length, 1);
-});
-
-test('a VMI that waits for a guest of another cluster, with a node of this name, is told of once and not for ever', async (t) => {
-  const vmi = vmiOf('Scheduled');
-  vmi.metadata.annotations = { 'kubevirt.io/create-migration-target': 'true' };
-  const sides = { sourceState: { syncAddress: '10.1.1.1:9185' }, targetState: {} };
-  vmi.status = { ...vmi.status, migrationState: { migrationUid: 'm1', sourceNode: node, ...sides } };
-  const { loop } = await prepared(t, { vmi });
-  await loop.clock.pass(30_000);
-  assert.equal(messages(loop, 'MigrationNotSupported').length, 1);
-  assert.equal(loop.phase(), 'Scheduled');
 });
 
 test('what an old list brought back to a target after its clean-up is taken away, too', async (t) => {

@@ -1,4 +1,4 @@
-import { annotations, type ConditionState, cpuChangeFailed, labels } from '../../../../api/index.ts';
+import { annotations, type ConditionState, cpuChangeFailed, isMigrationTarget, labels } from '../../../../api/index.ts';
 import type { Facts } from '../facts.ts';
 import { type Rule, rest, type VmiPatch } from '../rule.ts';
 import { hasLostItsMemory, isSettled, migrationUidOf, stageOf, stateOf } from './target-view.ts';
@@ -108,21 +108,10 @@ export const arrivedRules: readonly Rule[] = [
 ];
 
 /**
- * A VMI that waits for a guest from another cluster or namespace (pkg/synchronization-controller). The waiting itself is
- * upstream's: nothing is done until its migration is completed; receiving is not built, which is said once.
+ * A VMI that waits for a guest from another cluster or namespace, and is not asked to receive it now: nothing is done until a migration of
+ * it is completed.
  */
 export const waitingRules: readonly Rule[] = [
-  {
-    name: 'waiting-for-sync-not-supported',
-    why: 'The VMI waits for a guest from another cluster or namespace, which this agent cannot do; the user is told once.',
-    when: (facts) => isWaiting(facts) && !isSettled(facts) && isUnreportedWaiting(facts),
-    plan: () => ({
-      steps: [],
-      requeueAfterMs: 0,
-      remember: { reports: { reportedMigrationUid: waitingMark } },
-      events: [{ type: 'Warning', reason: 'MigrationNotSupported', message: waitingText }],
-    }),
-  },
   {
     name: 'waiting-for-sync-failed',
     why: 'The migration that this VMI waited for has failed, and the VMI is left as it is for the controller.',
@@ -137,16 +126,8 @@ export const waitingRules: readonly Rule[] = [
   },
 ];
 
-const waitingMark = 'waiting-for-sync';
-const waitingText =
-  'receiving a guest from another cluster or namespace is not supported by this node agent; this VirtualMachineInstance stays as ' +
-  'it is. Delete it together with its migration; migrate within the cluster, or stop the VM and start it at the other place.';
-
 const isWaiting = ({ vmi, deleting, final }: Facts) =>
-  vmi?.metadata.annotations?.[annotations.createMigrationTarget] === 'true' && !deleting && !final;
-
-/** Any report of it is enough: the source's rules report a migration that cannot be done, too. */
-const isUnreportedWaiting = ({ observation }: Facts) => observation.memory.reports.reportedMigrationUid === undefined;
+  vmi !== undefined && isMigrationTarget(vmi) && !deleting && !final;
 
 const hasNoGuestYet = ({ phase, domainState }: Facts) =>
   domainState.kind === 'gone' &&

@@ -1,5 +1,6 @@
 import type { Facts } from '../facts.ts';
 import { type Plan, type Rule, rest, wait } from '../rule.ts';
+import { endOf } from './decentralised.ts';
 import { failedMigration } from './failed-migration.ts';
 import { firstTryMs, rememberMigration, type SourceView, sourceView } from './source-view.ts';
 
@@ -74,9 +75,13 @@ function waitOf(facts: Facts, view: SourceView) {
 }
 
 function limitOf(facts: Facts, view: SourceView): number {
+  if (isElsewhere(facts)) return Number.POSITIVE_INFINITY;
   if (isDoubtful(facts, view) || isHalved(facts, view)) return doubtLimitMs;
   return facts.deleting && !isSeenOnTarget(view) ? deletedLimitMs : silentLimitMs;
 }
+
+/** It lives as another VMI's: with a phase Failed here a VM would start it a second time. */
+const isElsewhere = (facts: Facts) => endOf(facts) === 'source' && hasLeft(facts) && !facts.deleting;
 
 const halvedReason =
   'the launcher on the source node ended in post-copy, and with it the memory that the guest on the target waits for';
@@ -101,10 +106,11 @@ function giveUp(facts: Facts): Plan {
 function awaitHandOver(facts: Facts, view: SourceView): Plan {
   const { leftMs, reportInMs } = waitOf(facts, view);
   const overSeenMs = view.memory.overSeenMs ?? facts.observation.nowMs;
-  const problem =
-    `the guest was sent to node ${view.state.targetNode ?? ''}, which has not told yet that it runs there; the ` +
-    `VirtualMachineInstance fails if that does not come. ${whereToLook}.`;
-  const restMs = reportInMs > 0 ? reportInMs : leftMs;
+  const outcome = isElsewhere(facts)
+    ? 'it is in another namespace or cluster, whose word is awaited for as long as that takes. Look at virt-synchronization-controller of both sides; when the guest runs there, delete this VirtualMachineInstance'
+    : `the VirtualMachineInstance fails if that does not come. ${whereToLook}`;
+  const problem = `the guest was sent to node ${view.state.targetNode ?? ''}, which has not told yet that it runs there; ${outcome}.`;
+  const restMs = Math.min(reportInMs > 0 ? reportInMs : leftMs, silentLimitMs);
   const { domainState, uid } = facts;
   return {
     ...(domainState.kind === 'shutoff-unexplained'

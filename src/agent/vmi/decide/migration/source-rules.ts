@@ -1,7 +1,7 @@
 import { isOfMigration } from '../../observe/index.ts';
 import type { Facts } from '../facts.ts';
 import type { Rule } from '../rule.ts';
-import { isDecentralised, isUnreported, reportDecentralised } from './decentralised.ts';
+import { sentAwayRules } from './decentralised.ts';
 import { handOverRules } from './hand-over-rules.ts';
 import { postCopyRules } from './post-copy-rules.ts';
 import { sourceReportRules } from './source-report-rules.ts';
@@ -33,12 +33,7 @@ export const sourceRules: readonly Rule[] = [
     when: hasLeftProxies,
     plan: ({ uid }) => ({ steps: [{ step: 'closeSourceProxies', uid }], requeueAfterMs: 0 }),
   },
-  {
-    name: 'migration-decentralised',
-    why: 'The VMI is to move to another cluster or namespace, which this agent cannot do; the user is told once.',
-    when: (facts) => isDecentralised(facts) && isUnreported(facts),
-    plan: reportDecentralised,
-  },
+  ...sentAwayRules,
   ...sourceReportRules,
   ...handOverRules,
   ...sourceStartRules,

@@ -1,7 +1,7 @@
 import type { MigrationMetadata, MigrationState } from '../../../../api/index.ts';
 import { type Remember, type SourceMemory, sourceMemory } from '../../observe/index.ts';
 import type { Facts } from '../facts.ts';
-import { isDecentralised } from './decentralised.ts';
+import { endOf } from './decentralised.ts';
 
 /** One migration of a VMI away from this node, read once. */
 export interface SourceView {
@@ -20,9 +20,8 @@ export function sourceView(facts: Facts): SourceView | undefined {
   const { vmi, observation } = facts;
   const state = vmi?.status?.migrationState;
   const { nodeName, domain, memory } = observation;
-  if (isDecentralised(facts)) return undefined;
   const migrationUid = state?.migrationUid;
-  if (!state || !migrationUid || state.sourceNode !== nodeName || state.endTimestamp) return undefined;
+  if (!state || !migrationUid || state.sourceNode !== nodeName || isOver(facts)) return undefined;
   const noted = domain.kind === 'present' ? domain.domain.Spec?.Metadata?.KubeVirt?.Migration : undefined;
   const reported = noted?.UID === migrationUid ? noted : undefined;
   const own = sourceMemory(memory, migrationUid);
@@ -34,6 +33,14 @@ export function sourceView(facts: Facts): SourceView | undefined {
     begun: reported !== undefined || own.order.kind === 'sent' || Boolean(state.startTimestamp),
     running: Boolean(reported?.StartTimestamp && !reported.EndTimestamp),
   };
+}
+
+/** To another VMI object it is over when that one's agent has finished it: the end alone says that the guest runs there. */
+function isOver(facts: Facts): boolean {
+  const { endTimestamp, completed, failed } = facts.vmi?.status?.migrationState ?? {};
+  const end = endOf(facts);
+  if (end === 'source') return Boolean(endTimestamp) && (completed === true || failed === true);
+  return end === 'target' || Boolean(endTimestamp);
 }
 
 /** The guest runs at the target, in post-copy or in the last moment: by the source launcher's word, or by the target's, which may be first. */

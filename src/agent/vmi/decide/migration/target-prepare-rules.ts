@@ -2,6 +2,7 @@ import { type ProxyRole, proxyRoles } from '../../../migration-proxy/ports.ts';
 import type { Remember } from '../../observe/index.ts';
 import type { Facts } from '../facts.ts';
 import { type Plan, type Rule, rest, wait } from '../rule.ts';
+import { endOf, streamUidOf, unsynchronizedRule } from './decentralised.ts';
 import { failedMigration, isRefusedForGood, proxyRefusal } from './failed-migration.ts';
 import { publishPatch } from './target-patches.ts';
 import { isProvenAway, isStarted, refusalOf, rememberStage, stageOf, stateOf, triesOf } from './target-view.ts';
@@ -75,8 +76,9 @@ function prepare(facts: Facts): Plan {
 }
 
 export function openStreams(facts: Facts): Plan {
+  const streamUid = streamUidOf(facts);
   return {
-    steps: [{ step: 'openTargetProxies', uid: facts.uid, roles: rolesOf(facts) }],
+    steps: [{ step: 'openTargetProxies', uid: facts.uid, roles: rolesOf(facts), ...(streamUid && { streamUid }) }],
     requeueAfterMs: 0,
     latestMs: launcherRetryMs,
   };
@@ -84,7 +86,9 @@ export function openStreams(facts: Facts): Plan {
 
 export function publish(facts: Facts): Plan {
   const patch = publishPatch(facts);
-  return patch ? { steps: [], patch } : rest;
+  if (!patch) return rest;
+  // Of another VMI's guest the wait has an end in words, which begins now.
+  return endOf(facts) === 'target' ? { steps: [], patch, requeueAfterMs: 0 } : { steps: [], patch };
 }
 
 /** For a guest that is not on its way yet: make ready, open the streams, publish where they are. */
@@ -104,6 +108,10 @@ export const prepareRules: readonly Rule[] = [
     why: 'This node could not be made ready for the guest in the time it has, so the migration fails.',
     when: (facts) => isSafeToFail(facts) && isGivenUp(facts),
     plan: giveUp,
+  },
+  {
+    ...unsynchronizedRule,
+    plan: (facts) => ({ ...unsynchronizedRule.plan(facts), remember: rememberTry(facts) }),
   },
   {
     name: 'target-not-probed',
@@ -179,6 +187,19 @@ export const prepareRules: readonly Rule[] = [
     name: 'target-waits',
     why: 'Everything is ready for the guest; the source begins by itself.',
     when: () => true,
-    plan: () => rest,
+    plan: waitForSource,
   },
 ];
+
+/** Nobody of this side knows whether another cluster has forgotten it. */
+const silentSourceMs = 600_000;
+
+function waitForSource(facts: Facts): Plan {
+  const stage = stageOf(facts);
+  if (endOf(facts) !== 'target' || stage?.kind !== 'prepared') return rest;
+  const leftMs = stage.preparedMs + silentSourceMs - facts.observation.nowMs;
+  if (leftMs > 0) return wait(leftMs);
+  const problem =
+    'this node has been ready for the guest for ten minutes and its source has not begun: look at the migration there, or delete the one here';
+  return { ...rest, problem };
+}

@@ -3,7 +3,7 @@ import type { Facts } from '../facts.ts';
 import { deleteDomain, hasStoppedDomain } from '../finish-rules.ts';
 import { predecessorDeadRule } from '../look-rules.ts';
 import { type Plan, type Rule, rest, wait } from '../rule.ts';
-import { isDecentralised, isUnreported, reportDecentralised } from './decentralised.ts';
+import { abortRules, hasEndedAtSource, oldStartRule } from './decentralised.ts';
 import { failedMigration } from './failed-migration.ts';
 import { targetEndRules } from './target-end-rules.ts';
 import { handOverPatch, progressPatch, publishPatch } from './target-patches.ts';
@@ -67,7 +67,7 @@ const progressRules: readonly Rule[] = [
   {
     name: 'target-arrival-failed',
     why: 'The launcher says that the migration is over, and no guest runs here: the migration has failed.',
-    when: (facts) => hasFailedHere(facts) || hasEndedElsewhere(facts),
+    when: (facts) => hasFailedHere(facts) || hasEndedElsewhere(facts) || hasEndedAtSource(facts),
     plan: (facts) => {
       const notes = notesOf(facts);
       const { now } = facts.observation;
@@ -191,18 +191,6 @@ const underWayRules: readonly Rule[] = [
  * anything new is begun.
  */
 export const targetRules: readonly Rule[] = [
-  {
-    name: 'target-decentralised',
-    why: 'The VMI is to come from another cluster or namespace, which this agent cannot do; the user is told once.',
-    when: (facts) => isDecentralised(facts) && isUnreported(facts),
-    plan: reportDecentralised,
-  },
-  {
-    name: 'target-decentralised-left-alone',
-    why: 'The VMI is to come from another cluster or namespace, which this agent cannot do; nothing of it is touched.',
-    when: isDecentralised,
-    plan: () => rest,
-  },
   handOverRule,
   ...targetEndRules,
   predecessorDeadRule,
@@ -213,6 +201,8 @@ export const targetRules: readonly Rule[] = [
     plan: () => wait(predecessorRetryMs),
   },
   ...progressRules,
+  ...abortRules,
+  oldStartRule,
   ...underWayRules,
   ...prepareRules,
 ];

@@ -14,6 +14,12 @@ export function migrationUidOf(facts: Facts): string {
   return typeof uid === 'string' ? uid : '';
 }
 
+/** Between two VMI objects each side has a migration object of its own, and launchers go by the source's. */
+function isOfThisMigration(facts: Facts, uid: string): boolean {
+  const { sourceState } = stateOf(facts) ?? {};
+  return uid === migrationUidOf(facts) || (uid !== '' && uid === sourceState?.migrationUID);
+}
+
 /** How far this process came for exactly this migration; undefined: nothing yet. */
 export function stageOf(facts: Facts): TargetStage | undefined {
   const { migration } = facts.observation.memory;
@@ -71,7 +77,7 @@ const ownEnds = new Set(['Shutdown', 'Crashed', 'Panicked']);
 export function hasArrived(facts: Facts): boolean {
   const notes = notesOf(facts);
   if (!notes?.EndTimestamp) return false;
-  if (notes.Failed) return notes.UID === migrationUidOf(facts) && isStarted(facts) && isActive(facts);
+  if (notes.Failed) return isOfThisMigration(facts, notes.UID) && isStarted(facts) && isActive(facts);
   const { domainState } = facts;
   if (domainState.kind === 'alive') {
     const { Status, Reason } = domainState.domain.Status;
@@ -85,7 +91,7 @@ export function hasFailedHere(facts: Facts): boolean {
   const notes = notesOf(facts);
   if (!notes?.EndTimestamp || hasArrived(facts)) return false;
   // A guest that once left from here has such notes, too, and they are no word about this migration.
-  if (notes.UID !== '' && notes.UID !== migrationUidOf(facts)) return false;
+  if (notes.UID !== '' && !isOfThisMigration(facts, notes.UID)) return false;
   return notes.Failed || facts.domainState.kind !== 'alive' || hasLostItsMemory(facts);
 }
 

@@ -69,7 +69,17 @@ test('the decision matrix of role, phase, deletion, domain and launcher is the c
 test('every role of the matrix is decided by rules of its own route', () => {
   const own = { none: 'default', dedicated: 'default', gone: 'default', unclear: 'default' } as const;
   const routes = { ...own, orphan: 'orphaned-source' } as const;
-  const expected = { ...routes, source: 'migration-source', target: 'migration-target', arrived: 'migration-arrived' };
+  const others = {
+    'leaves for another VMI': 'migration-source',
+    'comes from another VMI': 'migration-target',
+  };
+  const expected = {
+    ...routes,
+    source: 'migration-source',
+    target: 'migration-target',
+    arrived: 'migration-arrived',
+    ...others,
+  };
   const domain = domains[0]?.[1];
   const launcher = launchers[0]?.[1];
   assert.ok(domain && launcher);

@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { type Decision, decide, rulesByRoute } from '../../../../../src/agent/vmi/decide/index.ts';
 import { memberAt } from '../../../../../src/base/index.ts';
 import { observationOf } from '../../../../fixtures/agent/builders.ts';
+import { decentralisedRows } from './rule-rows/decentralised.ts';
 import { endingRows } from './rule-rows/ending.ts';
 import { handOverRows } from './rule-rows/hand-over.ts';
 import { hotPlugRows } from './rule-rows/hot-plug.ts';
@@ -23,6 +24,7 @@ const table = [
   ...handOverRows,
   ...targetRows,
   ...orphanRows,
+  ...decentralisedRows,
 ];
 
 for (const { rule, when, given, expect } of table) {

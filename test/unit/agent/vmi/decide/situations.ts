@@ -20,6 +20,7 @@ import {
 } from '../../../../fixtures/agent/builders.ts';
 import { asSource, asTarget, remembered } from '../../../../fixtures/agent/remembered.ts';
 import { noMigration } from '../../../../fixtures/no-migration.ts';
+import { fromElsewhere, toElsewhere } from './rule-rows/decentralised.ts';
 import { unplaced } from './rule-rows/placement.ts';
 
 /** The parts of which the decision matrix is made. */
@@ -164,6 +165,33 @@ export const roles: readonly Role[] = [
     state: { ...hither, ...published, ...ended, completed: true },
     notes: { ...notes, ...over },
     given: { memory: prepared },
+  },
+  {
+    name: 'leaves for another VMI',
+    about: 'the guest of a VMI is on its way to become that of another VMI',
+    owner: node,
+    state: { ...away, ...published, ...begun, ...toElsewhere },
+    notes,
+    given: {
+      memory: remembered({ migration: asSource({ sentMs: 1 }) }),
+      migrationProxies: { ...migrationProxies, hasSource: true },
+    },
+  },
+  {
+    name: 'leaves for another VMI',
+    about: 'the other VMI has told that it runs there',
+    owner: node,
+    state: { ...away, ...published, ...ended, ...toElsewhere, completed: true },
+    notes,
+  },
+  {
+    name: 'comes from another VMI',
+    about: 'the guest of another VMI is on its way here, to a VMI that is this node’s already',
+    owner: node,
+    target: node,
+    state: { ...hither, ...published, ...begun, ...fromElsewhere },
+    notes: { ...notes, UID: 's1' },
+    given: { memory: prepared, migrationProxies: open },
   },
   {
     name: 'dedicated',

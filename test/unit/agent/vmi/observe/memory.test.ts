@@ -21,13 +21,13 @@ test('of a group only what is new is replaced, a state is replaced as a whole', 
   assert.deepEqual(after, remembered({ killedMs: 1, synced, migration: asTarget() }));
 });
 
-test('what belongs to one stay is forgotten, what was said to the user of a migration is not', () => {
+test('what belongs to one stay is forgotten, what is the process’s is not', () => {
   const before = remembered({
     ...{ synced, startTries: tries, killedMs: 1, deletedMs: 2, cleaned: true, askedAgainMs: 3, reportedProblem: 'p' },
-    ...{ ioRetry: { lastMs: 4, waitMs: 5 }, reportedMigrationUid: 'm1', writeFailedMs: 6, pausedSinceMs: 7 },
+    ...{ ioRetry: { lastMs: 4, waitMs: 5 }, writeFailedMs: 6, pausedSinceMs: 7 },
   });
   const after = withMore(before, forgetStay());
-  assert.deepEqual(after, remembered({ reportedMigrationUid: 'm1', writeFailedMs: 6, pausedSinceMs: 7 }));
+  assert.deepEqual(after, remembered({ writeFailedMs: 6, pausedSinceMs: 7 }));
 });
 
 test('a start that is tried again keeps the sync that succeeded before', () => {

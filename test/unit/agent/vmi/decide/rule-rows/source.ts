@@ -93,21 +93,6 @@ export const sourceRows: readonly Row[] = [
     expect: { steps: ['closeSourceProxies'] },
   },
   {
-    rule: 'migration-decentralised',
-    when: 'the guest is to go to another cluster',
-    given: { vmi: leaving({ sourceState: { syncAddress: '1.2.3.4:9185' }, targetState: { node: 'x' } }) },
-    expect: { steps: [], requeueAfterMs: 0 },
-  },
-  {
-    rule: 'steady',
-    when: 'the user was told that the guest cannot go to another cluster',
-    given: {
-      vmi: leaving({ ...published, sourceState: {}, targetState: { syncAddress: '1.2.3.4:9185' } }),
-      memory: memory({ reportedMigrationUid: 'm1' }),
-    },
-    expect: { route: 'migration-source' },
-  },
-  {
     rule: 'migration-failed',
     when: 'the launcher gave up',
     given: { vmi: leaving(started), domain: reported({ ...over, Failed: true, FailureReason: 'no route' }) },

@@ -218,22 +218,6 @@ const takingBack: readonly Row[] = [
 
 const receiving: readonly Row[] = [
   {
-    rule: 'target-decentralised',
-    when: 'the guest is to come from another cluster',
-    given: { vmi: coming({ sourceState: { syncAddress: '10.1.1.1:9185' }, targetState: {} }), domain: absent },
-    expect: { steps: [], route: 'migration-target' },
-  },
-  {
-    rule: 'target-decentralised-left-alone',
-    when: 'the user was told',
-    given: {
-      vmi: coming({ sourceState: { syncAddress: '10.1.1.1:9185' }, targetState: {} }),
-      domain: absent,
-      memory: memory({ reportedMigrationUid: 'm1' }),
-    },
-    expect: { steps: [] },
-  },
-  {
     rule: 'predecessor-dead',
     when: 'an earlier VMI of the name left traces on the target node',
     given: { vmi: coming(), domain: absent, predecessor: predecessor(absent, { kind: 'dead', reason: 'gone' }) },
@@ -604,7 +588,7 @@ const arriving: readonly Row[] = [
     expect: { steps: ['shutdownDomain'], route: 'migration-arrived' },
   },
   {
-    rule: 'waiting-for-sync-not-supported',
+    rule: 'migration-in-progress',
     when: 'a VMI waits for a guest from another cluster',
     given: { vmi: waiting('WaitingForSync'), domain: domainNone, memory: remembered() },
     expect: { steps: [] },
