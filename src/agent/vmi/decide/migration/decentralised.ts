@@ -23,8 +23,12 @@ export type MigrationEnd = 'source' | 'target';
 export function endOf({ vmi }: Facts): MigrationEnd | undefined {
   if (!vmi) return undefined;
   const state = vmi.status?.migrationState;
-  if (isDecentralised(state)) return state?.targetState?.syncAddress ? 'source' : 'target';
-  return isMigrationTarget(vmi) ? 'target' : undefined;
+  if (!isDecentralised(state)) return isMigrationTarget(vmi) ? 'target' : undefined;
+  const { sourceState, targetState } = state ?? {};
+  // By addresses alone it cannot be told: a synchronization controller that starts anew writes its own beside the other one.
+  const source = sourceState?.virtualMachineInstanceUID;
+  const isSource = source ? source === vmi.metadata.uid : targetState?.syncAddress && !sourceState?.syncAddress;
+  return isSource ? 'source' : 'target';
 }
 
 /** The guest of this VMI is on its way here, or what was made for it is to be taken back. */

@@ -1,6 +1,6 @@
 import type { Observation } from '../../../../../../src/agent/vmi/observe/index.ts';
 import type { DomainReason, DomainStatus, MigrationMetadata, MigrationState } from '../../../../../../src/api/index.ts';
-import { domainNone, domainOf, nowMs, observationOf, seen } from '../../../../../fixtures/agent/builders.ts';
+import { domainNone, domainOf, nowMs, observationOf, seen, uid } from '../../../../../fixtures/agent/builders.ts';
 import { asTarget, remembered } from '../../../../../fixtures/agent/remembered.ts';
 import { noMigration } from '../../../../../fixtures/no-migration.ts';
 import { leaving, migration, open as openSource, over, published, reported, started } from './leaving.ts';
@@ -48,6 +48,18 @@ const leavingRows: readonly Row[] = [
     rule: 'migration-start-due',
     when: 'the guest is to become that of a VMI elsewhere, which is ready',
     given: { vmi: leaving({ ...published, ...toElsewhere }) },
+    expect: { steps: ['openSourceProxies', 'migrateVirtualMachine'], route: 'migration-source' },
+  },
+  {
+    rule: 'migration-start-due',
+    when: 'the synchronization controller here has started anew, and written its own address, too',
+    given: {
+      vmi: leaving({
+        ...published,
+        ...toElsewhere,
+        sourceState: { ...toElsewhere.sourceState, syncAddress: '10.8.8.8:9185', virtualMachineInstanceUID: uid },
+      }),
+    },
     expect: { steps: ['openSourceProxies', 'migrateVirtualMachine'], route: 'migration-source' },
   },
   {
@@ -121,6 +133,18 @@ const comingRows: readonly Row[] = [
     rule: 'target-streams-due',
     when: 'the launcher is ready for a guest of another VMI, although this one belongs to this node already',
     given: { vmi: receiving(fromElsewhere), ...waits },
+    expect: { steps: ['openTargetProxies'], route: 'migration-target' },
+  },
+  {
+    rule: 'target-streams-due',
+    when: 'the synchronization controller here has started anew, and written its own address, too',
+    given: {
+      vmi: receiving({
+        ...fromElsewhere,
+        targetState: { ...fromElsewhere.targetState, syncAddress: '10.8.8.8:9185', virtualMachineInstanceUID: uid },
+      }),
+      ...waits,
+    },
     expect: { steps: ['openTargetProxies'], route: 'migration-target' },
   },
   {
