@@ -29,6 +29,8 @@ function kubeletConfig({ dir, cgroupRoot }: Place) {
     cpuManagerPolicy: 'static',
     systemReserved: { cpu: '500m' },
     evictionHard: { 'memory.available': '0%', 'nodefs.available': '0%', 'imagefs.available': '0%' },
+    // Of a disk that is fuller it takes away what no container has at the moment, and no test can pull an image again.
+    imageGCHighThresholdPercent: 100,
     failSwapOn: false,
     failCgroupV1: false,
     makeIPTablesUtilChains: false,
