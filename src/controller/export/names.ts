@@ -12,6 +12,8 @@ export interface ExportNames {
 }
 
 const longest = 63;
+/** Of names of objects that are no label of DNS. */
+const longestOfObjects = 253;
 const prefix = 'virt-export';
 
 export function namesOf({ metadata: { name } }: VirtualMachineExport): ExportNames {
@@ -21,7 +23,7 @@ export function namesOf({ metadata: { name } }: VirtualMachineExport): ExportNam
     // One letter of the prefix has to be left in front of the hash.
     service: joined(prefix, flat.length === longest - 10 ? flat.slice(0, -1) : flat),
     tokenSecret: joined('export-token', name),
-    manifest: `exporter-vm-manifest-${name}`,
+    manifest: joined('exporter-vm-manifest', name, longestOfObjects),
     label: name.length <= longest ? name : joined(prefix, name),
   };
 }
@@ -37,12 +39,12 @@ export function restoredClaimName({ metadata }: VirtualMachineExport, claim: str
   return `${metadata.name}-${claim}`;
 }
 
-/** At most 63 letters: what is too long is told apart by a hash (pkg/build/naming of openshift/library-go). */
-function joined(base: string, suffix: string): string {
+/** What is longer than `most` letters is told apart by a hash (pkg/build/naming of openshift/library-go). */
+function joined(base: string, suffix: string, most = longest): string {
   const whole = `${base}-${suffix}`;
-  if (whole.length <= longest) return whole;
-  const room = longest - 10 - suffix.length;
-  if (room <= 0) return `${base.slice(0, longest - 9)}-${hashOf(whole)}`;
+  if (whole.length <= most) return whole;
+  const room = most - 10 - suffix.length;
+  if (room <= 0) return `${base.slice(0, most - 9)}-${hashOf(whole)}`;
   return `${base.slice(0, room)}-${hashOf(base)}-${suffix}`;
 }
 

@@ -148,6 +148,17 @@ describe('names of what is made for an export', () => {
     assert.equal(namesOf(exportOf({}, { name: 'x'.repeat(52) })).pod, `v-efa2f187-${'x'.repeat(52)}`);
     assert.equal(volumeNameOf('a.b'), 'a-b');
   });
+
+  test('that of the manifest is upstream’s as long as an object may be called so', () => {
+    const manifestOf = (name: string) => namesOf(exportOf({}, { name })).manifest;
+    assert.equal(manifestOf('a'.repeat(232)), `exporter-vm-manifest-${'a'.repeat(232)}`);
+    for (const length of [233, 241, 242, 243, 253]) {
+      const name = manifestOf('a'.repeat(length));
+      assert.ok(name.length <= 253, `${name.length} letters`);
+      assert.match(name, /^[a-z]([a-z0-9-]*[a-z0-9])?$/);
+      assert.notEqual(name, manifestOf(`${'a'.repeat(length - 1)}b`));
+    }
+  });
 });
 
 describe('an exporter pod', () => {
