@@ -16,6 +16,7 @@ export interface HostDevicePlugDeps {
 
 /** What fails sooner is the caller's answer. To plug a device into a large guest, whose memory is locked for it, may take longer. */
 const answerMs = 2_000;
+const advice = 'the device must be bound to vfio-pci on this node, and free';
 
 /**
  * Gives a guest that runs the SR-IOV devices of its pod that it lacks: a migration takes them from it (upstream: HotplugHostDevices of
@@ -33,7 +34,7 @@ export class HostDevicePlug {
 
   /**
    * Resolves when it is done, or goes on in the background. Throws BUSY, in upstream's words, while an earlier order is carried out;
-   * HOTPLUG_FAILED, DOMAIN_NOT_FOUND, MIGRATING and `ConvertError` where it has failed soon; upstream logs that only.
+   * HOTPLUG_FAILED, DOMAIN_NOT_FOUND and MIGRATING where it has failed soon; upstream logs that only.
    */
   async order(given: VirtualMachineInstance): Promise<void> {
     if (this.#isUnderWay) throw new LauncherError('BUSY', 'hot-plug host-devices is in progress');
@@ -57,15 +58,17 @@ export class HostDevicePlug {
   async #plugAll(vmi: VirtualMachineInstance): Promise<void> {
     const { hypervisor, findSriovDevices } = this.#deps;
     const domain = await existingDomain(hypervisor, this.#options.domainName);
+    const { devices, refusals } = lackedSriovDevices(vmi, await hypervisor.xml(domain), await findSriovDevices(vmi));
     const failures: string[] = [];
-    for (const device of lackedSriovDevices(vmi, await hypervisor.xml(domain), await findSriovDevices(vmi))) {
+    for (const device of devices) {
       await this.#plug(domain, device).catch((error: unknown) => {
         failures.push(`${device.name}: ${errorMessage(error)}`);
       });
     }
-    if (failures.length === 0) return;
-    const advice = 'the device must be bound to vfio-pci on this node, and free';
-    throw new LauncherError('HOTPLUG_FAILED', `failed to hot-plug host-devices: ${failures.join('; ')}: ${advice}`);
+    const plugged = failures.length > 0 ? [`${failures.join('; ')}: ${advice}`] : [];
+    const problems = [...refusals.map(errorMessage), ...plugged];
+    if (problems.length === 0) return;
+    throw new LauncherError('HOTPLUG_FAILED', `failed to hot-plug host-devices: ${problems.join('; ')}`);
   }
 
   /** Also in the definition, so that it is the same after a reboot. */

@@ -126,8 +126,50 @@ test('a device that cannot be plugged in keeps no other one away, is reported, a
 test('a pod that names no device is told of with the field and what to look at', async () => {
   const { plug, attached } = running({ context: {} });
   await assert.rejects(plug.order(vmiWith(['blue'])), {
-    code: 'MISSING_DEVICE',
-    message: /interfaces\[blue\].*Multus/,
+    code: 'HOTPLUG_FAILED',
+    message: /^failed to hot-plug host-devices: .*interfaces\[blue\].*Multus/,
   });
   assert.deepEqual(attached, []);
+});
+
+test('an interface whose device is not told keeps no other one away, and is reported beside what cannot be plugged in', async () => {
+  const networkAddresses = new Map([
+    ['blue', '0000:04:02.5'],
+    ['green', '0000:04:02.7'],
+    ['odd', 'none'],
+  ]);
+  const { plug, attached } = running({
+    present: ['gone'],
+    context: { networkAddresses },
+    attach: async (xml) => {
+      if (xml.includes('green')) throw new Error('in use');
+    },
+  });
+  const names = ['gone', 'red', 'odd', 'green', 'blue'];
+  const report = plug.order(vmiWith(names, names));
+  await assert.rejects(report, (error: Error) => {
+    const told = error.message.split('; ');
+    assert.equal(told.length, 3, error.message);
+    assert.match(told[0] ?? '', /^failed to hot-plug host-devices: .*interfaces\[red\].* has no PCI device/);
+    assert.match(told[1] ?? '', /interfaces\[odd\].*no PCI address/);
+    assert.match(told[2] ?? '', /^green: in use: the device must be bound to vfio-pci/);
+    return true;
+  });
+  assert.deepEqual(attached, ['green', 'blue']);
+});
+
+test('of interfaces with the same device none is plugged in, nor one whose device another of the guest has; others are', async () => {
+  const networkAddresses = new Map([
+    ['blue', '0000:04:02.5'],
+    ['red', '0000:04:02.5'],
+    ['green', '0000:04:02.7'],
+    ['held', '0000:04:02.6'],
+    ['late', '0000:04:02.6'],
+  ]);
+  const { plug, attached } = running({ present: ['held'], context: { networkAddresses } });
+  const names = ['blue', 'red', 'green', 'held', 'late'];
+  const each =
+    /interfaces\[blue\].* is that of .*\[red\].*; .*\[red\].* is that of .*\[blue\].*; .*\[late\].* is that of .*\[held\]/;
+  await assert.rejects(plug.order(vmiWith(names, names)), { code: 'HOTPLUG_FAILED', message: each });
+  assert.deepEqual(attached, ['green']);
 });
