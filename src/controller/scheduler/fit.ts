@@ -52,6 +52,14 @@ export function placePod(
   return { kind: 'none', message: `0/${nodes.length} nodes are available: ${detail}.` };
 }
 
+/** A node would take the pod by what its agent says of it, which comes a moment after agent and node: all labels that it lacks are its agent's. */
+export function awaitsAgent(pod: Pod, nodes: readonly SchedulableNode[]): boolean {
+  return nodes.some((node) => {
+    const lacked = mismatchedLabels(pod, node);
+    return lacked.length > 0 && lacked.every(([key]) => `.${key}`.includes('.kubevirt.io/'));
+  });
+}
+
 /** Memory that the containers of a pod ask for. */
 export function podMemoryBytes(pod: Pod): number {
   return pod.spec.containers.reduce((sum, { resources }) => {
@@ -67,8 +75,8 @@ function memoryBytes(node: SchedulableNode): number {
 function refusal(pod: Pod, node: SchedulableNode, freeBytes: number): string | undefined {
   if (node.metadata.deletionTimestamp) return 'node(s) are being deleted';
   if (node.spec?.unschedulable) return 'node(s) were unschedulable';
-  const label = mismatchedLabel(pod, node);
-  if (label) return `node(s) didn't match Pod's node selector (${label})`;
+  const [label] = mismatchedLabels(pod, node);
+  if (label) return `node(s) didn't match Pod's node selector (${label.join('=')})`;
   if (!matchesAffinity(pod, node)) return "node(s) didn't match Pod's node affinity";
   const taint = (node.spec?.taints ?? []).find((found) => !isTolerated(found, pod));
   if (taint) return `node(s) had untolerated taint {${taint.key}: ${taint.value ?? ''}}`;
@@ -94,10 +102,9 @@ function missingDevice(pod: Pod, node: SchedulableNode): string | undefined {
   return asked.find((name) => isExtended(name) && (parseQuantity(node.status?.allocatable?.[name]) ?? 0) <= 0);
 }
 
-function mismatchedLabel(pod: Pod, node: SchedulableNode): string | undefined {
+function mismatchedLabels(pod: Pod, node: SchedulableNode): [key: string, value: string][] {
   const labels = node.metadata.labels ?? {};
-  const wanted = Object.entries(pod.spec.nodeSelector ?? {}).find(([key, value]) => labels[key] !== value);
-  return wanted && `${wanted[0]}=${wanted[1]}`;
+  return Object.entries(pod.spec.nodeSelector ?? {}).filter(([key, value]) => labels[key] !== value);
 }
 
 function matchesAffinity(pod: Pod, node: SchedulableNode): boolean {

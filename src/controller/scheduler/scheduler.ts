@@ -4,18 +4,21 @@ import { type EventRecorder, type Informer, type KubeClient, writeIfThere } from
 import { KeyedQueue, type KeyResult, type ReadYourWrites } from '../../reconcile/index.ts';
 import { podFacts } from '../pod/index.ts';
 import { controllerBackoff } from '../reconciling.ts';
-import { placePod, podMemoryBytes, type SchedulableNode } from './fit.ts';
+import { awaitsAgent, placePod, podMemoryBytes, type SchedulableNode } from './fit.ts';
 
 export interface SchedulerDeps {
-  readonly client: KubeClient;
+  readonly client: Pick<KubeClient, 'createSubresource' | 'patch'>;
   /** Launcher pods; a binding of ours counts before the cache shows it. */
-  readonly ownPods: ReadYourWrites<Pod>;
-  readonly nodes: Informer<SchedulableNode>;
-  readonly events: EventRecorder;
+  readonly ownPods: Pick<ReadYourWrites<Pod>, 'get' | 'keys' | 'list' | 'onChange' | 'assumed'>;
+  readonly nodes: Pick<Informer<SchedulableNode>, 'list' | 'addHandlers'>;
+  readonly events: Pick<EventRecorder, 'record'>;
   readonly clock: Clock;
   readonly log: Logger;
   readonly random: () => number;
 }
+
+/** So young a pod waits for labels of agents without a warning: the first one of a node that starts is there before they are. */
+const agentMs = 5_000;
 
 /**
  * Binds launcher pods to nodes where no kube-scheduler does. It looks at node selector, node affinity, pods beside it, taints
@@ -69,9 +72,21 @@ export class StandaloneScheduler implements Component {
     const pod = ownPods.get(key);
     if (!pod || !isWaiting(pod)) return { kind: 'done' };
     const placement = placePod(pod, nodes.list(), (node) => this.#usedBytes(node), this.#placed());
-    if (placement.kind === 'none') await this.#sayUnschedulable(pod, placement.message, signal);
-    else await this.#bind(key, pod, placement.name, signal);
+    if (placement.kind === 'node') {
+      await this.#bind(key, pod, placement.name, signal);
+      return { kind: 'done' };
+    }
+    const quietMs = awaitsAgent(pod, nodes.list()) ? this.#quietMs(pod) : 0;
+    // A change of a node wakes it sooner.
+    if (quietMs > 0) return { kind: 'done', requeueAfterMs: quietMs };
+    await this.#sayUnschedulable(pod, placement.message, signal);
     return { kind: 'done' };
+  }
+
+  #quietMs({ metadata }: Pod): number {
+    const ageMs = this.#deps.clock.now().getTime() - Date.parse(metadata.creationTimestamp ?? '');
+    // A pod from the future is of a server whose clock cannot be reckoned with.
+    return ageMs >= 0 ? agentMs - ageMs : 0;
   }
 
   async #bind(key: Key, pod: Pod, node: string, signal: AbortSignal): Promise<void> {
