@@ -19,6 +19,15 @@ export interface BackupCheckpoint {
   volumes?: BackupVolume[];
 }
 
+/**
+ * In what our launcher says when it refuses an order. The agent passes on text with one status for all refusals, as upstream's does, so that
+ * virt-controller finds by these what has become of the backup.
+ */
+export const backupRefusals = {
+  nothingToAbort: 'there is nothing to abort',
+  unknownStart: 'libvirt does not say whether it begins: the status tells, or the same order again',
+} as const;
+
 /** backup.kubevirt.io/v1alpha1. */
 export interface VirtualMachineBackup extends KubeObject {
   spec: {

@@ -8,6 +8,7 @@ export { copyJson } from './copy-json.ts';
 export * from './errors.ts';
 export { parseGoDurationMs } from './go-duration.ts';
 export * from './go-flags.ts';
+export { goQuote, goUnquote } from './go-quote.ts';
 export * from './ip.ts';
 export * from './json.ts';
 export { type JsonShape, shapedJson } from './json-shape.ts';

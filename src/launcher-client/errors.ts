@@ -1,5 +1,5 @@
 import { type ServiceError, status } from '@grpc/grpc-js';
-import { CodedError, errorMessage, plainText } from '../base/index.ts';
+import { CodedError, errorMessage, goQuote, plainText } from '../base/index.ts';
 
 export type LauncherClientErrorCode =
   /** The connection ended because the launcher did; callers that end a VM count it as success. */
@@ -99,32 +99,4 @@ export function commandFailed(command: string, message: string): LauncherClientE
 
 export function badAnswer(what: string, cause: unknown): LauncherClientError {
   return new LauncherClientError('BAD_ANSWER', `the launcher's ${what} is unusable: ${errorMessage(cause)}`, { cause });
-}
-
-const escapes: Readonly<Record<string, string>> = {
-  '\u0007': '\\a',
-  '\b': '\\b',
-  '\f': '\\f',
-  '\n': '\\n',
-  '\r': '\\r',
-  '\t': '\\t',
-  '\v': '\\v',
-  '\\': '\\\\',
-  '"': '\\"',
-};
-const printable = /^[\p{L}\p{M}\p{N}\p{P}\p{S} ]$/u;
-
-/** Text as Go's `%q` writes it: other programs read messages that hold it (conditions, events). */
-export function goQuote(text: string): string {
-  let quoted = '"';
-  for (const char of text) quoted += escapes[char] ?? (printable.test(char) ? char : escaped(char.codePointAt(0) ?? 0));
-  return `${quoted}"`;
-}
-
-function escaped(code: number): string {
-  if (code < 0x20 || code === 0x7f) return `\\x${code.toString(16).padStart(2, '0')}`;
-  // Go has no lone surrogates: it would have read U+FFFD.
-  if (code >= 0xd800 && code <= 0xdfff) return '\ufffd';
-  if (code < 0x10000) return `\\u${code.toString(16).padStart(4, '0')}`;
-  return `\\U${code.toString(16).padStart(8, '0')}`;
 }

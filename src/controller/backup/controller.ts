@@ -18,6 +18,7 @@ import {
   type ReconcileParts,
   Reconciler,
   runPlan,
+  type StepError,
   stepErrorOf,
   stepFailureOf,
   type WriteReport,
@@ -28,7 +29,8 @@ import { storeStatus } from '../snapshot-source/index.ts';
 import { type BackupDecision, decideBackup } from './decide.ts';
 import { executors, refusedByLauncher, type TunnelAuthorities } from './execute.ts';
 import { type BackupObservation, guestBackupOf, type ObserveDeps, observeBackup } from './observe.ts';
-import { backupStatusOf, eventsOf, type Said } from './status.ts';
+import { wordsOf } from './refusals.ts';
+import { aborting, backupStatusOf, eventsOf, type Said } from './status.ts';
 
 export interface BackupControllerOptions {
   /** Backups worked on side by side. */
@@ -158,17 +160,20 @@ export class BackupController implements Component {
     // A step may have written the backup itself.
     const newest = backups.get(key);
     const object = newest?.metadata.uid === seen.metadata.uid ? (newest ?? seen) : seen;
-    const status = backupStatusOf(object, failure ? ofFailure(failure, seen) : (says ?? {}), rfc3339(now));
+    const status = backupStatusOf(object, failure ? ofFailure(failure, says, seen) : (says ?? {}), rfc3339(now));
     const write = { type: resources.virtualMachineBackups, object, status, events: eventsOf(seen, status) };
     return storeStatus<VirtualMachineBackup>(write, { client, objects: backups }, report, signal);
   }
 }
 
-/** What is tried again is told; what its launcher refuses is over. */
-function ofFailure({ code, message }: { code: string; message: string }, { status }: VirtualMachineBackup): Said {
+/** What is tried again is told; what its launcher refuses is over. The log has all that was said. */
+function ofFailure({ code, message }: StepError, says: Said | undefined, { status }: VirtualMachineBackup): Said {
+  const words = wordsOf(message);
   if (code === refusedByLauncher)
-    return { end: { type: 'Failed', reason: 'Failed', message: `Backup has failed: ${message}` } };
-  return { progress: { reason: status?.type === undefined ? 'Initializing' : 'Initiated', message } };
+    return { end: { type: 'Failed', reason: 'Failed', message: `Backup has failed: ${words}` } };
+  const isAborting = says?.progress?.reason === aborting;
+  const soFar = status?.type === undefined ? 'Initializing' : 'Initiated';
+  return { progress: { reason: isAborting ? aborting : soFar, message: words } };
 }
 
 /** In few words for people; keys are names of log fields, too. */

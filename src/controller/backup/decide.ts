@@ -4,7 +4,7 @@ import { type Decided, decideBy, longerPause, ruleTable, type Step } from '../..
 import { isAwaited } from '../backup-tracker/index.ts';
 import { goneTable } from '../reconciling.ts';
 import { type BackupObservation, hasFinalizer, isBegun, type PresentBackup } from './observe.ts';
-import type { Said, Served } from './status.ts';
+import { aborting, type Said, type Served } from './status.ts';
 
 export interface BackupStepArgs {
   addFinalizer: object;
@@ -190,7 +190,7 @@ const presentTable = ruleTable<Facts, BackupPlan>(
       plan: (facts) => ({
         steps: [{ step: 'abortBackup', discards: !wasReadable(facts) }],
         says: said(facts, {
-          progress: { reason: 'Aborting', message: 'the backup is being deleted: its launcher ends it' },
+          progress: { reason: aborting, message: 'the backup is being deleted: its launcher ends it' },
         }),
         requeueAfterMs: longerPause(facts, 'deleted-under-way', pauses),
       }),
@@ -203,7 +203,7 @@ const presentTable = ruleTable<Facts, BackupPlan>(
         steps: [{ step: 'abortBackup', discards: !wasReadable(facts) }],
         says: said(facts, {
           progress: {
-            reason: 'Aborting',
+            reason: aborting,
             message: `the time that it could be read for (spec.ttlDuration: ${facts.backup.spec.ttlDuration ?? '2h'}) is over: its launcher ends it`,
           },
         }),

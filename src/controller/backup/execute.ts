@@ -10,7 +10,7 @@ import {
 } from '../../api/index.ts';
 import { errorMessage, listOf, memberAt } from '../../base/index.ts';
 import { issue } from '../../certificates/index.ts';
-import { createOrFind, getIfThere, isKubeError, type KubeClient, writeIfThere } from '../../kube/index.ts';
+import { createOrFind, getIfThere, type KubeClient, writeIfThere } from '../../kube/index.ts';
 import type { Executors, Outcome, ReadYourWrites, Step, StepContext } from '../../reconcile/index.ts';
 import type { Authority } from '../authority.ts';
 import { patchTracker } from '../backup-tracker/index.ts';
@@ -18,6 +18,7 @@ import { controllerReference } from '../owned/index.ts';
 import { orderGuest, setFinalizer } from '../snapshot-source/index.ts';
 import type { BackupStepArgs } from './decide.ts';
 import { guestBackupOf, isBegun, isMarkedFor, type PresentBackup } from './observe.ts';
+import { refusalOf } from './refusals.ts';
 
 export interface ExecuteContext extends StepContext {
   readonly client: Pick<KubeClient, 'get' | 'create' | 'delete' | 'patch' | 'raw'>;
@@ -163,8 +164,9 @@ async function startBackup(
     await ask('backup', order, context);
     return done;
   } catch (error) {
-    // What was asked twice, or took longer than the call, has begun all the same.
-    if (!isKubeError(error) || error.httpStatus !== 400 || (await hasBegun(context))) throw error;
+    // What was asked twice, or took longer than the call, has begun all the same, or may have: the same order again tells.
+    const refusal = refusalOf(error);
+    if (refusal === undefined || refusal === 'unknown' || (await hasBegun(context))) throw error;
     return { kind: 'failed', error: { severity: 'critical', code: refusedByLauncher, message: errorMessage(error) } };
   }
 }
@@ -179,9 +181,13 @@ async function abortBackup(
     await ask('backup', order, context);
     return done;
   } catch (error) {
-    if (!isKubeError(error) || error.httpStatus !== 400) throw error;
-    // It has just ended, which the VMI will say; or it was never begun.
-    return (await hasBegun(context)) ? done : unmark(context);
+    const refusal = refusalOf(error);
+    if (refusal === undefined) throw error;
+    // It has just ended, which the VMI will say.
+    if (await hasBegun(context)) return done;
+    // A launcher that cannot abort now may have begun it and not told yet: its claim stays.
+    if (refusal !== 'nothing-under-way') throw error;
+    return unmark(context);
   }
 }
 

@@ -12,6 +12,9 @@ import type { GuestBackup } from './observe.ts';
 
 type Status = NonNullable<VirtualMachineBackup['status']>;
 
+/** Reason of Progressing while a launcher is asked to end it. */
+export const aborting = 'Aborting';
+
 /** What is said of it, when the steps went well. */
 export interface Said {
   /** Of the condition Progressing. */
@@ -117,7 +120,7 @@ export function eventsOf(backup: VirtualMachineBackup, next: Status): ObjectEven
   const reasonNow = findCondition(next.conditions, 'Progressing')?.reason;
   const message = findCondition(next.conditions, 'Progressing')?.message ?? '';
   if (reasonNow === findCondition(backup.status?.conditions, 'Progressing')?.reason) return [];
-  if (reasonNow === 'Aborting') {
+  if (reasonNow === aborting) {
     // A pull is ended so, when all is read.
     const type = backup.spec.mode === 'Pull' ? 'Normal' : 'Warning';
     return [{ type, reason: 'VirtualMachineBackupAborting', message }];

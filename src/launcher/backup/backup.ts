@@ -1,5 +1,6 @@
 import { rm, rmdir } from 'node:fs/promises';
 import path from 'node:path';
+import { backupRefusals } from '../../api/index.ts';
 import {
   type Clock,
   errorCode,
@@ -137,7 +138,6 @@ const unread: Readonly<Record<BackupMetadata['Tunnel'], string>> = {
   connected:
     'nobody could read it, because it was ended before its exporter was ready to serve it: look at the exporter pod, and make another backup',
 };
-const unknownStart = 'libvirt does not say whether it begins: the status tells, or the same order again';
 const unknownFreeze = 'whether its file systems were frozen at the instant of the backup is not known';
 
 /** Why a job of libvirt's is told to end. */
@@ -277,7 +277,7 @@ export class VmBackup {
     if (hasJob === false && isLibvirtError(cause, 'CALL_TIMEOUT')) return false;
     if (hasJob !== true) {
       this.#run(this.#asBeginning(() => this.#settle()));
-      throw new LauncherError('BUSY', `backup ${name}: ${unknownStart}`, { cause });
+      throw new LauncherError('BUSY', `backup ${name}: ${backupRefusals.unknownStart}`, { cause });
     }
     this.#noteLateStart();
     return true;
@@ -419,7 +419,10 @@ export class VmBackup {
   async #abort(order: Extract<BackupOrder, { command: 'Abort' }>): Promise<void> {
     const present = this.#deps.metadata.metadata.Backup;
     if (!present || !this.isUnderWay || !isSameBackup(order, present)) {
-      throw new LauncherError('INVALID_REQUEST', `backup ${order.name} is not under way: there is nothing to abort`);
+      throw new LauncherError(
+        'INVALID_REQUEST',
+        `backup ${order.name} is not under way: ${backupRefusals.nothingToAbort}`,
+      );
     }
     const domain = await existingDomain(this.#deps.hypervisor, this.#options.domainName);
     if (!(await this.#hasJob())) {
@@ -430,7 +433,10 @@ export class VmBackup {
       await this.#deps.hypervisor.abortJob(domain);
     } catch (error) {
       if (!isLibvirtError(error, 'OPERATION_INVALID')) throw error;
-      throw new LauncherError('INVALID_REQUEST', `backup ${order.name} has just ended: there is nothing to abort`);
+      throw new LauncherError(
+        'INVALID_REQUEST',
+        `backup ${order.name} has just ended: ${backupRefusals.nothingToAbort}`,
+      );
     }
   }
 

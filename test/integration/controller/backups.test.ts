@@ -14,7 +14,7 @@ import {
   type VirtualMachineInstance,
 } from '../../../src/api/index.ts';
 import type { AgentReply } from '../../../src/apiserver/index.ts';
-import { isRecord, memberAt } from '../../../src/base/index.ts';
+import { goQuote, isRecord, memberAt } from '../../../src/base/index.ts';
 import { TestAuthority } from '../../fixtures/certificates.ts';
 import { Cluster, embeddedApi } from '../../fixtures/controller/cluster.ts';
 import { eventually } from '../../fixtures/eventually.ts';
@@ -31,6 +31,7 @@ describe('backups; kubelet, agent and launcher are played', () => {
   const orders: { readonly to: string; readonly order: Order }[] = [];
   const fine: AgentReply = { httpStatus: 202, contentType: 'text/plain', body: Buffer.from('') };
   const says = (httpStatus: number, text: string): AgentReply => ({ ...fine, httpStatus, body: Buffer.from(text) });
+  const refuses = (words: string) => says(400, `server error. command Backup failed: ${goQuote(words)}`);
   let answer: (to: string, order: Order) => AgentReply = () => fine;
   let cluster: Cluster;
 
@@ -293,14 +294,46 @@ describe('backups; kubelet, agent and launcher are played', () => {
   });
 
   test('what its launcher refuses has failed with its words; the claim is free, and so is the guest', async () => {
-    answer = () => says(400, 'remove it, or give the backup another name');
+    const words = 'another claim "is" needed';
+    answer = () => refuses(words);
     await create('refused', {});
     await plug('refused');
-    await untilSays('refused', 'Failed', /^True Failed: .*remove it, or give the backup another name/);
+    await untilSays('refused', 'Failed', /^True Failed: Backup has failed: another claim "is" needed$/);
     answer = () => fine;
     await unplug('refused');
     await cluster.untilVmi('box', 'free', isFree);
     await cluster.untilEvent('refused', 'VirtualMachineBackupFailed');
+  });
+
+  test('a start of which nobody knows what became of it is ordered again', async () => {
+    answer = () => says(400, 'unknown error encountered sending command Backup: rpc error: code = DeadlineExceeded');
+    await create('slow', {});
+    await plug('slow');
+    await untilSays('slow', 'Progressing', /^True Initializing: unknown error encountered sending command/);
+    answer = () => fine;
+    await untilSays('slow', 'Progressing', /^True Initiated: /);
+    await finish('slow');
+    await untilSays('slow', 'Complete', /^True Completed: /);
+    await cluster.untilVmi('box', 'free', isFree);
+  });
+
+  test('deleted while its launcher cannot abort it: mark and claim stay until it can, or nothing is under way', async () => {
+    answer = () =>
+      refuses('backup lost: libvirt does not say whether it begins: the status tells, or the same order again');
+    await create('lost', {});
+    await plug('lost');
+    await untilSays('lost', 'Progressing', /^True Initializing: backup lost: libvirt does not say/);
+    answer = () => refuses('backup lost cannot be aborted at this moment: try again');
+    await cluster.client.delete(backups, { namespace, name: 'lost' });
+    await untilSays('lost', 'Progressing', /^True Aborting: backup lost cannot be aborted at this moment: try again$/);
+    const vmi = await cluster.find<VirtualMachineInstance>(vmis, 'box');
+    assert.equal(memberAt(vmi?.status, 'changedBlockTracking', 'backupStatus', 'backupName'), 'lost');
+    assert.ok(vmi?.spec.utilityVolumes, 'the claim is plugged in');
+    answer = () => refuses('backup lost is not under way: there is nothing to abort');
+    await cluster.untilVmi('box', 'free', isFree);
+    await unplug('lost');
+    await cluster.untilGone(backups, 'lost');
+    answer = () => fine;
   });
 
   test('deleted while disks are copied: its launcher is asked to end it, and it goes when that has ended', async () => {

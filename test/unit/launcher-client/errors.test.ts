@@ -1,24 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { goQuote, mapRpcError } from '../../../src/launcher-client/errors.ts';
+import { mapRpcError } from '../../../src/launcher-client/errors.ts';
 import { commands } from '../../../src/launcher-client/index.ts';
-
-describe('goQuote', () => {
-  const rows: [string, string][] = [
-    ['plain', '"plain"'],
-    ['a "b" \\c', '"a \\"b\\" \\\\c"'],
-    ['\u0007\b\f\n\r\t\v', '"\\a\\b\\f\\n\\r\\t\\v"'],
-    ['\0\u001f\u007f', '"\\x00\\x1f\\x7f"'],
-    ['grün 日本 😀', '"grün 日本 😀"'],
-    ['\u00a0\u200b\u2028', '"\\u00a0\\u200b\\u2028"'],
-    ['\u{e0001}', '"\\U000e0001"'],
-    ['\ud800', '"\ufffd"'],
-    ["it's", '"it\'s"'],
-  ];
-  for (const [input, wanted] of rows) {
-    it(`quotes ${JSON.stringify(input)} as Go does`, () => assert.equal(goQuote(input), wanted));
-  }
-});
 
 describe('mapRpcError', () => {
   const error = (code: number) =>
