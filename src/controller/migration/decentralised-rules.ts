@@ -74,11 +74,7 @@ export const decentralisedFailureRules: readonly MigrationRule[] = [
   {
     name: 'abort-unanswered',
     why: 'The migration was cancelled before its guest had begun to move, and the source says nothing of it: it is ended here.',
-    when: (facts) => {
-      const state = ownState(facts);
-      const isOpen = state?.abortRequested === true && !state.startTimestamp && !state.endTimestamp;
-      return isTargetEnd(facts) && isDeleted(facts) && isOpen && deletedMs(facts) >= abortMs;
-    },
+    when: (facts) => isAbortOpen(facts) && deletedMs(facts) >= abortMs,
     plan: () => does([{ step: 'failState', reason: 'Migration failed due to being canceled' }]),
   },
 ];
@@ -148,6 +144,12 @@ export const decentralisedRules: readonly MigrationRule[] = [
 /** Behind all other rules: the agents are at work, and each side depends on what it is told of the other. */
 export const brokenLinkRules: readonly MigrationRule[] = [
   {
+    name: 'abort-awaited',
+    why: 'The migration was cancelled before its guest had begun to move; the source gets a minute to say how that ended.',
+    when: isAbortOpen,
+    plan: (facts) => waits(abortMs - deletedMs(facts)),
+  },
+  {
     name: 'other-half-unreachable',
     why: 'The synchronization controller cannot reach the other half of the migration: what happens there is not known here.',
     when: (facts) =>
@@ -186,6 +188,13 @@ function hasLeft(facts: Facts): boolean {
   const state = ownState(facts);
   const isOpen = Boolean(state?.startTimestamp) && state?.completed !== true && state?.failed !== true;
   return vmi !== undefined && isFinal(vmi) && isMigrationSource(vmi) && isOpen;
+}
+
+/** Of a target whose source has neither begun nor said that it will not. */
+function isAbortOpen(facts: Facts): boolean {
+  const state = ownState(facts);
+  const isOpen = state?.abortRequested === true && !state.startTimestamp && !state.endTimestamp;
+  return isTargetEnd(facts) && isDeleted(facts) && isOpen;
 }
 
 function deletedMs({ migration, now }: Facts): number {

@@ -272,6 +272,16 @@ export const halfStages: Readonly<
       { vmi: receiver({ ...own(prepared), ...announcedTarget, sourceState: sourceFacts }, 'Scheduled'), target: ready },
     ],
     [
+      'abort asked for',
+      {
+        vmi: receiver(
+          { ...own({ ...prepared, abortRequested: true }), ...announcedTarget, sourceState: sourceFacts },
+          'Scheduled',
+        ),
+        target: ready,
+      },
+    ],
+    [
       'on its way',
       { vmi: receiver({ ...own(begun), ...announcedTarget, sourceState: sourceFacts }, 'Scheduled'), target: ready },
     ],
