@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
+  annotations,
   type Condition,
   finalizers,
   type Pod,
@@ -67,6 +68,13 @@ const rows: readonly Row[] = [
     plan: ['deletePods uid-pod,uid-other'],
   },
   { rule: 'being-deleted', when: 'it has no pod', vmi: vmiIn('', { deletionTimestamp }), plan: [] },
+  {
+    rule: 'guest-awaited',
+    when: 'it was made to receive a guest and is Pending, as the API server makes it',
+    vmi: vmiIn('Pending', { annotations: { [annotations.createMigrationTarget]: 'true' } }),
+    plan: [],
+  },
+  { rule: 'guest-awaited', when: 'its migration has not come yet', vmi: vmiIn('WaitingForSync'), plan: [] },
   {
     rule: 'being-deleted',
     when: 'it is final, too',
