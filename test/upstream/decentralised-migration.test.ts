@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { bundleProgram } from '../../scripts/bundle.mjs';
-import { findCondition, isMigrationTarget, resources, type VirtualMachineInstance } from '../../src/api/index.ts';
+import { findCondition, resources, type VirtualMachineInstance } from '../../src/api/index.ts';
 import { type PlayedCluster, type RunningController, withController } from './controller-scenes.ts';
 import { GuestMove } from './guest-move.ts';
 import { SynchronizationController } from './synchronization-controller.ts';
@@ -19,7 +19,7 @@ interface Parts {
 
 const parts: Parts = JSON.parse(process.env.KUBELET_PARTS ?? '{}');
 const own = '.build/decentralised/virt-controller.mjs';
-const { virtualMachineInstances: vmis, migrations } = resources;
+const { migrations } = resources;
 const isRunning = ({ status }: VirtualMachineInstance) => status?.phase === 'Running';
 const isWaiting = ({ status }: VirtualMachineInstance) => status?.phase === 'WaitingForSync';
 
@@ -61,27 +61,6 @@ async function carryOut(move: GuestMove): Promise<void> {
   await move.arrived();
 }
 
-/** It runs there alone, and both VMs say what is so. */
-async function settled(move: GuestMove): Promise<void> {
-  await move.migration('there', 'over', ({ status }) => status?.phase === 'Succeeded');
-  await move.vm(
-    'here',
-    'halted',
-    ({ spec, status }) => spec.runStrategy === 'Halted' && status?.printableStatus === 'Stopped',
-  );
-  await move.vm(
-    'there',
-    'runs',
-    ({ spec, status }) => spec.runStrategy === 'Always' && status?.printableStatus === 'Running',
-  );
-  const there = await move.vmi('there', 'runs', isRunning);
-  assert.equal(isMigrationTarget(there), false);
-  await move.gone('here', vmis);
-  const source = await move.find(migrations, 'here', 'move');
-  const phase = (source as { status?: { phase?: string } } | undefined)?.status?.phase ?? 'gone with its VMI';
-  assert.match(phase, /^Succeeded$|^gone/);
-}
-
 for (const name of ['ours', 'upstream'] as const) {
   test(`a guest moves to another namespace and runs there alone, with the controller of ${name}`, async () => {
     await bundleProgram('virt-controller', own);
@@ -99,7 +78,7 @@ for (const name of ['ours', 'upstream'] as const) {
       assert.match(terms, /"kubernetes.io\/hostname","operator":"NotIn","values":\["node1"\]/);
       assert.equal(metadata.labels?.['kubevirt.io/migrationTargetNodeName'], 'node2');
       await carryOut(move);
-      await settled(move);
+      await move.settled();
     });
   });
 }
@@ -144,7 +123,7 @@ suite('a guest that is to move to another namespace, with our controller', () =>
     assert.deepEqual(await move.pods('there'), []);
     await move.askBoth();
     await carryOut(move);
-    await settled(move);
+    await move.settled();
   });
 
   test('halves with different IDs do not find each other, and say so', async () => {
@@ -169,7 +148,7 @@ suite('a guest that is to move to another namespace, with our controller', () =>
     await move.vmi('there', 'waits again', isWaiting);
     await move.askBoth();
     await carryOut(move);
-    await settled(move);
+    await move.settled();
   });
 
   test('a migration that is cancelled on the source when the target is ready ends on both sides', async () => {

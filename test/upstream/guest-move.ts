@@ -1,5 +1,7 @@
+import assert from 'node:assert/strict';
 import {
   findCondition,
+  isMigrationTarget,
   type KubeObject,
   labels,
   type MigrationState,
@@ -20,33 +22,47 @@ type Vmi = VirtualMachineInstance;
 type Place = 'here' | 'there';
 
 const { virtualMachines, virtualMachineInstances, migrations } = resources;
-const limitMs = 45_000;
 const lookMs = 100;
 const targetAddress = '10.0.0.2';
 const ports = { '40001': 0, '40002': 49152 };
 const now = () => new Date().toISOString().replace(/\.\d+/, '');
 
+interface MoveOptions {
+  /** Of both VMs. */
+  readonly spec?: (runStrategy: string) => object;
+  /** False: there are real ones, and what they would say is not played. */
+  readonly playsAgents?: boolean;
+  /** For each wait. */
+  readonly limitMs?: number;
+}
+
 /** A VM in one namespace and one that waits for its guest in another: what people, agents and kubelets do to move it, one act after the other. */
 export class GuestMove {
   readonly #client: KubeClient;
   readonly #id: string;
+  readonly #limitMs: number;
 
-  private constructor(client: KubeClient, id: string) {
+  private constructor(client: KubeClient, id: string, limitMs: number) {
     this.#client = client;
     this.#id = id;
+    this.#limitMs = limitMs;
   }
 
   /** The guest runs here, and is waited for there. */
-  static async begin(client: KubeClient, id: string): Promise<GuestMove> {
-    const move = new GuestMove(client, id);
+  static async begin(
+    client: KubeClient,
+    id: string,
+    { spec = vmSpec, playsAgents = true, limitMs = 45_000 }: MoveOptions = {},
+  ): Promise<GuestMove> {
+    const move = new GuestMove(client, id, limitMs);
     for (const place of ['here', 'there'] as const) {
       const namespace = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: move.#namespace(place) } };
       await client.create(resources.namespaces, namespace);
     }
-    await move.#createVm('here', 'Always', {});
-    await move.#createVm('there', 'WaitAsReceiver', { 'kubevirt.io/restore-run-strategy': 'Always' });
+    await move.#createVm('here', spec('Always'), {});
+    await move.#createVm('there', spec('WaitAsReceiver'), { 'kubevirt.io/restore-run-strategy': 'Always' });
     await move.vm('here', 'runs', ({ status }) => status?.printableStatus === 'Running');
-    await move.#report('here', { selinuxContext: 'none' });
+    if (playsAgents) await move.#report('here', { selinuxContext: 'none' });
     await move.vm('there', 'waits', ({ status }) => status?.printableStatus === 'WaitingForReceiver');
     return move;
   }
@@ -55,11 +71,11 @@ export class GuestMove {
     return `${this.#id}-${place}`;
   }
 
-  async #createVm(place: Place, strategy: string, annotations: Record<string, string>): Promise<void> {
+  async #createVm(place: Place, spec: object, annotations: Record<string, string>): Promise<void> {
     await this.#client.create<KubeObject>(virtualMachines, {
       ...{ apiVersion: 'kubevirt.io/v1', kind: virtualMachines.kind },
       metadata: { name: 'vm', namespace: this.#namespace(place), annotations },
-      spec: vmSpec(strategy),
+      spec,
     } as KubeObject);
   }
 
@@ -163,6 +179,26 @@ export class GuestMove {
     await this.#report('there', {}, { labels: { [labels.migrationTargetNodeName]: null } });
   }
 
+  /** It runs there alone, and both VMs say what is so. */
+  async settled(): Promise<void> {
+    await this.migration('there', 'over', ({ status }) => status?.phase === 'Succeeded');
+    await this.vm(
+      'here',
+      'halted',
+      ({ spec, status }) => spec.runStrategy === 'Halted' && status?.printableStatus === 'Stopped',
+    );
+    await this.vm(
+      'there',
+      'runs',
+      ({ spec, status }) => spec.runStrategy === 'Always' && status?.printableStatus === 'Running',
+    );
+    const there = await this.vmi('there', 'runs', ({ status }) => status?.phase === 'Running');
+    assert.equal(isMigrationTarget(there), false);
+    await this.gone('here', virtualMachineInstances);
+    const source = await this.find<Migration>(migrations, 'here', 'move');
+    assert.match(source?.status?.phase ?? 'gone with its VMI', /^Succeeded$|^gone/);
+  }
+
   vm(place: Place, what: string, holds: (vm: VirtualMachine) => boolean): Promise<VirtualMachine> {
     return this.#until(virtualMachines, place, 'vm', what, holds);
   }
@@ -199,7 +235,7 @@ export class GuestMove {
   }
 
   #find<T extends KubeObject>(type: ResourceType, place: Place, name: string): Promise<T | undefined> {
-    const signal = AbortSignal.timeout(limitMs);
+    const signal = AbortSignal.timeout(this.#limitMs);
     return getIfThere<T>(this.#client, type, { namespace: this.#namespace(place), name }, { signal });
   }
 
@@ -233,13 +269,13 @@ export class GuestMove {
 
   /** Undefined after the limit, unless it has a name: then that is an error. */
   async #wait<T>(what: string | undefined, look: () => Promise<T | undefined>): Promise<T | undefined> {
-    const end = performance.now() + limitMs;
+    const end = performance.now() + this.#limitMs;
     for (;;) {
       const found = await look();
       if (found !== undefined) return found;
       if (performance.now() > end) {
         if (what === undefined) return undefined;
-        throw new Error(`${what}: not in ${limitMs} ms`);
+        throw new Error(`${what}: not in ${this.#limitMs} ms`);
       }
       await sleep(lookMs);
     }

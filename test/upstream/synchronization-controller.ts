@@ -3,7 +3,7 @@ import { mkdirSync, openSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { type KubeObject, resources } from '../../src/api/index.ts';
 import { issue, makeAuthority } from '../../src/certificates/index.ts';
-import type { KubeClient } from '../../src/kube/index.ts';
+import { getIfThere, type KubeClient } from '../../src/kube/index.ts';
 import { stopped } from '../fixtures/agent-process.ts';
 
 /** Where it listens: the `connectURL` of migrations to another namespace of its cluster. */
@@ -49,10 +49,7 @@ export class SynchronizationController {
       writeFileSync(path.join(certificates, folder, 'tls.crt'), cert);
       writeFileSync(path.join(certificates, folder, 'tls.key'), key, { mode: 0o600 });
     }
-    await admin.create(resources.configMaps, {
-      ...{ apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'kubevirt-ca', namespace: 'kubevirt' } },
-      data: { 'ca-bundle': authority.cert },
-    } as KubeObject);
+    await trust(admin, authority.cert);
     const logFile = path.join(own, 'log');
     const log = openSync(logFile, 'a');
     const flags = ['--kubeconfig', kubeconfig, '--listen', '127.0.0.1', '--port', '9185', '-v', '4'];
@@ -68,4 +65,19 @@ export class SynchronizationController {
   async stop(): Promise<void> {
     await stopped(this.#child, 'SIGKILL');
   }
+}
+
+/** Beside what the cluster trusts already: its agents have certificates of their own. */
+async function trust(admin: KubeClient, certificate: string): Promise<void> {
+  const target = { namespace: 'kubevirt', name: 'kubevirt-ca' };
+  const there = await getIfThere<KubeObject & { data?: Record<string, string> }>(admin, resources.configMaps, target);
+  const data = { 'ca-bundle': `${there?.data?.['ca-bundle'] ?? ''}${certificate}` };
+  if (there) await admin.patch(resources.configMaps, target, { data }, 'merge');
+  else
+    await admin.create(resources.configMaps, {
+      apiVersion: 'v1',
+      kind: 'ConfigMap',
+      metadata: target,
+      data,
+    } as KubeObject);
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, type TestContext, test } from 'node:test';
 import { findCondition, labels, resources } from '../../../src/api/index.ts';
 import { eventually, stays } from '../../fixtures/eventually.ts';
-import type { GuestShell } from '../../fixtures/guest-shell.ts';
+import { GuestMemory } from '../../fixtures/guest-memory.ts';
 import { type Guest, MigrationCluster, patienceMs } from '../../fixtures/migration-cluster.ts';
 import type { MigrationNode } from '../../fixtures/migration-node.ts';
 import { MoveToOtherVmi } from '../../fixtures/other-place.ts';
@@ -17,20 +17,7 @@ const placeOf = (name: string) => ({ namespace: 'there', name });
 let world: MigrationCluster;
 let guest: Guest;
 let source: MigrationNode;
-let booted = '';
-
-const startOf = async (shell: GuestShell) => {
-  const shown = await shell.run('cat /proc/sys/kernel/random/boot_id');
-  return /^[\da-f-]{36}$/m.exec(shown)?.[0] ?? shown;
-};
-
-/** It runs as it has run from the begin. */
-async function goesOn(of: Guest, node: MigrationNode): Promise<void> {
-  const shell = await of.shell(node);
-  await eventually(async () => assert.match(await shell.run('cat /tmp/mark'), /moved with me/), patienceMs);
-  await eventually(async () => assert.equal(await startOf(shell), booted), patienceMs);
-  shell.close();
-}
+let memory: GuestMemory;
 
 before(async () => {
   world = await MigrationCluster.start(slowly, { migrationRetries: 0 });
@@ -39,11 +26,7 @@ before(async () => {
     return findCondition(status?.conditions, 'LiveMigratable')?.status === 'True';
   });
   source = world.nodeOf(vmi);
-  const shell = await guest.shell(source);
-  await shell.login(patienceMs);
-  await shell.run('echo moved with me > /tmp/mark');
-  booted = await startOf(shell);
-  shell.close();
+  memory = await GuestMemory.mark(guest, source);
   const metadata = { name: 'there' };
   await world.cluster.client.create(resources.namespaces, { apiVersion: 'v1', kind: 'Namespace', metadata });
   // From here on the test plays the controllers of both sides.
@@ -74,7 +57,7 @@ async function staysAtHome(move: MoveToOtherVmi, why: RegExp): Promise<void> {
   // It waits for the next one.
   assert.equal(there.metadata.annotations?.['kubevirt.io/create-migration-target'], 'true');
   assert.notEqual(there.status?.phase, 'Running');
-  await goesOn(guest, source);
+  await memory.isOn(guest, source);
   await eventually(() => {
     assert.deepEqual(
       world.nodes.flatMap(({ proxies }) => proxies),
@@ -113,7 +96,7 @@ test('a guest becomes that of another VMI with all its memory; the one that it l
     [node.name, node.name, true],
   );
   await stays(async () => assert.equal((await move.source()).status?.phase, 'Running'), 3_000);
-  await goesOn(await move.guestThere(), node);
+  await memory.isOn(await move.guestThere(), node);
   move.synchronize();
   await move.untilSource('Succeeded', ({ status }) => status?.phase === 'Succeeded');
   const arrived = await move.untilTarget('settled', ({ metadata }) => {
@@ -128,5 +111,5 @@ test('a guest becomes that of another VMI with all its memory; the one that it l
       [],
     );
   }, patienceMs);
-  await goesOn(await move.guestThere(), node);
+  await memory.isOn(await move.guestThere(), node);
 });
