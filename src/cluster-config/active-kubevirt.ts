@@ -6,7 +6,7 @@ export interface KubeVirt extends KubeObject {
   readonly status?: {
     readonly phase?: string;
     readonly defaultArchitecture?: string;
-    readonly synchronizationAddresses?: readonly string[];
+    readonly synchronizationAddresses?: unknown;
   };
 }
 

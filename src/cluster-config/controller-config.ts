@@ -1,5 +1,5 @@
 import { type LabelSelector, type LiveUpdateSettings, parseQuantity, readLabelSelector } from '../api/index.ts';
-import { memberAt } from '../base/index.ts';
+import { listOf, memberAt } from '../base/index.ts';
 import type { KubeVirt } from './active-kubevirt.ts';
 import type { ConfigReader, ConfigReading } from './config-reader.ts';
 import { type ExporterPodSettings, readExporterPodSettings } from './export-settings.ts';
@@ -126,7 +126,9 @@ export function controllerConfigReader(base: ControllerConfigBase): ConfigReader
         config: {
           ...toConfig(given, base, kubevirt.status?.defaultArchitecture || base.architecture),
           ...exporterPods(given, memberAt(kubevirt, 'spec', 'certificateRotateStrategy')),
-          synchronizationAddresses: kubevirt.status?.synchronizationAddresses ?? [],
+          synchronizationAddresses: listOf(kubevirt.status?.synchronizationAddresses).filter(
+            (each): each is string => typeof each === 'string',
+          ),
         },
       };
     },

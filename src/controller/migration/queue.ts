@@ -82,7 +82,9 @@ export function nextInLine(
   const busy = new Set(underWay(deps).filter(({ metadata }) => metadata.uid !== asking?.metadata.uid));
   const leaving = new Map<string, number>();
   const count = (node: string | undefined) => (node === undefined ? 0 : (leaving.get(node) ?? 0));
-  const leaves = (node: string | undefined) => node !== undefined && leaving.set(node, count(node) + 1);
+  const leaves = (node: string | undefined) => {
+    if (node !== undefined) leaving.set(node, count(node) + 1);
+  };
   for (const each of busy) leaves(leftNode(each, deps));
   const isNext = (each: Migration) => each.metadata.uid === asking?.metadata.uid || isReady(each, deps, now);
   const needsRoom = (each: Migration) => isWaitingMigration(each) && migrationEnd(each) !== 'source';
