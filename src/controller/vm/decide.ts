@@ -269,9 +269,10 @@ const presentRules = ruleTable<Facts, VmPlan>(
       name: 'guest-elsewhere-or-nowhere',
       why: 'The VMI ended while its guest was on its way to another VMI object: nothing is started before it is known whether it arrived.',
       when: asksFor('unknown'),
-      plan: ({ run }) => ({
+      plan: ({ run, vmi }) => ({
         steps: [],
         ...(run.kind === 'unknown' && { problem: run.message, problemReason: 'GuestMaybeElsewhere' }),
+        ...releaseOf(vmi),
       }),
     },
     {

@@ -357,7 +357,12 @@ const rows: readonly Row[] = [
     steps: ['changeStrategy'],
     releases: leftWith({ completed: true }),
   },
-  { rule: 'guest-elsewhere-or-nowhere', when: 'nothing is known of it', seen: { vmi: leftWith({}) } },
+  {
+    rule: 'guest-elsewhere-or-nowhere',
+    when: 'nothing is known of it, and its VMI may go when somebody deletes it',
+    seen: { vmi: leftWith({}) },
+    releases: leftWith({}),
+  },
   {
     rule: 'as-wanted',
     when: 'a VMI that waited for a guest is deleted: it may go',
