@@ -29,6 +29,7 @@ const recheckMs = 60_000;
 /** Until then nobody is told that the other side is silent. */
 const silenceMs = 10_000;
 const missingPodMs = 1_000;
+const rivalMs = 5_000;
 /** A source that does not say how an abort ended, of a guest that had not begun to move. */
 const abortMs = 60_000;
 
@@ -81,6 +82,12 @@ export const decentralisedFailureRules: readonly MigrationRule[] = [
 
 /** From the first look at one half to where both are as a migration within a cluster. */
 export const decentralisedRules: readonly MigrationRule[] = [
+  {
+    name: 'half-behind-another',
+    why: 'Another migration of this VMI has begun, or is older: until it is over this half writes nothing into the VMI, where that one has its own state.',
+    when: (facts) => facts.rival !== undefined && isUndescribed(facts),
+    plan: () => waits(rivalMs),
+  },
   {
     name: 'half-to-announce',
     why: 'The VMI shall say of this half of the migration what the synchronization controllers need to find the other one.',
@@ -175,6 +182,12 @@ export const brokenLinkRules: readonly MigrationRule[] = [
 
 function isJoining(facts: Facts): boolean {
   return isIn(facts, 'WaitingForSync', 'Synchronizing');
+}
+
+/** What it is to say of itself is not said yet. */
+function isUndescribed(facts: Facts): boolean {
+  const isOpen = isSourceEnd(facts) && isIn(facts, 'Pending', 'Scheduling') && ownState(facts) === undefined;
+  return isJoining(facts) || isOpen;
 }
 
 const addressOf = ({ migration, vmi }: Facts) =>

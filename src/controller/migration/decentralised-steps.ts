@@ -2,15 +2,21 @@ import type { MigrationState, Pod, VirtualMachineInstance } from '../../api/inde
 import { copiedVolumes, isSourceEnd, sourceDescription } from './decentralised-facts.ts';
 import type { PresentMigration } from './observation.ts';
 
-/** What of a VMI's migrationState stays that an earlier migration may have left: nothing of one that is over. */
-const openState = (vmi: VirtualMachineInstance): MigrationState => {
+/**
+ * What of a VMI's migrationState stays that an earlier migration may have left: nothing of one that is over, or whose object went without
+ * an end. Its addresses would lead this one's guest to a pod of before, and the synchronization controllers say nothing into it.
+ */
+function openState(vmi: VirtualMachineInstance, { migration, uid }: PresentMigration): MigrationState {
   const state = vmi.status?.migrationState;
-  return state && !state.completed ? state : {};
-};
+  const owners = [state?.migrationUid, migration.spec.sendTo && state?.sourceState?.migrationUID];
+  const isOthers = owners.some((owner) => owner && owner !== uid);
+  return state && !state.completed && !isOthers ? state : {};
+}
 
 /** By what the synchronization controllers find this half, and the source's the other one (initializeMigrateSourceState, initializeMigrateTargetState). */
-export function announced(vmi: VirtualMachineInstance, { migration, uid }: PresentMigration): MigrationState {
-  const state = openState(vmi);
+export function announced(vmi: VirtualMachineInstance, observation: PresentMigration): MigrationState {
+  const { migration, uid } = observation;
+  const state = openState(vmi, observation);
   const { uid: virtualMachineInstanceUID = '', namespace = '' } = vmi.metadata;
   const { connectURL = '' } = migration.spec.sendTo ?? {};
   if (!migration.spec.sendTo) return { ...state, targetState: { ...state.targetState, migrationUID: uid } };

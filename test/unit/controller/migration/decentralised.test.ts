@@ -10,6 +10,7 @@ import {
 } from '../../../../src/controller/migration/decentralised-steps.ts';
 import { decideMigration } from '../../../../src/controller/migration/decide.ts';
 import { nextInLine, underWay } from '../../../../src/controller/migration/queue.ts';
+import { rivalOf } from '../../../../src/controller/migration/siblings.ts';
 import { projectMigration } from '../../../../src/controller/migration/write.ts';
 import { readControllerConfig } from '../../../fixtures/cluster-config.ts';
 import { base } from '../builders.ts';
@@ -28,6 +29,53 @@ test('a half is announced over what an earlier migration has left, which the syn
   assert.deepEqual(announced(runningVmi(over), target), { targetState: { migrationUID: uid } });
   const called = { sourceState: { migrationUID: 'uid-source-job', syncAddress: '10.0.0.8:9185' } };
   assert.deepEqual(announced(runningVmi(called), target), { ...called, targetState: { migrationUID: uid } });
+});
+
+test('a half takes over nothing of a migration whose object went without an end, and whose addresses lead elsewhere', () => {
+  const left = {
+    targetNode: 'node7',
+    targetNodeAddress: '10.0.0.7',
+    targetState: { pod: 'old', nodeAddress: '10.0.0.7' },
+  };
+  const source = halfOf('source', 'Synchronizing');
+  const ofSource = announced(runningVmi(), source);
+  assert.deepEqual(announced(runningVmi({ ...left, migrationUid: 'uid-gone' }), source), ofSource);
+  assert.deepEqual(announced(runningVmi({ ...left, sourceState: { migrationUID: 'uid-gone' } }), source), ofSource);
+  const target = halfOf('target', 'WaitingForSync');
+  const called = { migrationUid: 'uid-gone', sourceState: { migrationUID: 'uid-other' } };
+  assert.deepEqual(announced(runningVmi(called), target), { targetState: { migrationUID: uid } });
+});
+
+test('two halves that were made in the same second do not both write into their VMI', () => {
+  const halfCalled = (name: string) => {
+    const seen = halfOf('source', 'Synchronizing');
+    const metadata = { ...seen.migration.metadata, name, uid: `uid-${name}` };
+    return { ...seen, uid: `uid-${name}`, migration: { ...seen.migration, metadata } };
+  };
+  const halves = [halfCalled('b'), halfCalled('a')];
+  const objects = halves.map(({ migration }) => migration);
+  let vmi = runningVmi();
+  const rules = [...halves, ...halves].map((half) => {
+    const seen = { ...half, vmi, rival: rivalOf(half.migration, vmi, objects) };
+    const { rule } = decideMigration(seen, renderers);
+    if (rule === 'half-to-announce') vmi = { ...vmi, status: { ...vmi.status, migrationState: announced(vmi, seen) } };
+    return `${seen.migration.metadata.name}: ${rule}`;
+  });
+  assert.deepEqual(rules, [
+    'b: half-behind-another',
+    'a: half-to-announce',
+    'b: half-behind-another',
+    'a: other-half-awaited',
+  ]);
+});
+
+test('a half writes nothing into the state of another migration under way', () => {
+  const under = { migrationUid: 'uid-other', targetNode: 'node2', startTimestamp: '2026-01-01T00:09:40Z' };
+  const rival = { name: 'other', hasState: true };
+  for (const phase of ['Synchronizing', 'Pending', 'Scheduling'] as const) {
+    const { rule, steps } = decideMigration(halfOf('source', phase, { vmi: runningVmi(under), rival }), renderers);
+    assert.deepEqual([rule, steps], ['half-behind-another', []]);
+  }
 });
 
 test('the source says where its guest is and which volumes are copied, and then has said it', () => {
