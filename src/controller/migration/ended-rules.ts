@@ -1,6 +1,7 @@
 import { findCondition, isBeingDeleted, isTriedAgain, labels } from '../../api/index.ts';
+import { listOf } from '../../base/index.ts';
 import { podFacts } from '../pod/index.ts';
-import { announcedState } from './decentralised-facts.ts';
+import { announcedState, isSourceEnd } from './decentralised-facts.ts';
 import { isDeleted, ownState, phaseOf, targetPod } from './facts.ts';
 import { deletionOf, mayHoldGuest } from './failure-rules.ts';
 import { does, type Facts, failedCondition, type MigrationRule, waits } from './plan.ts';
@@ -29,6 +30,12 @@ export const endedRules: readonly MigrationRule[] = [
       return phaseOf(facts) === 'Failed' && state !== undefined && !state.failed && !state.completed;
     },
     plan: (facts) => does([{ step: 'failState', reason: failureOf(facts) }]),
+  },
+  {
+    name: 'copied-volumes-left',
+    why: 'The guest stays here, and its VMI still lists the volumes that were to be copied to the other side: launchers would refuse every migration within the cluster for them.',
+    when: (facts) => isSourceEnd(facts) && announcedState(facts)?.failed === true && listsCopies(facts),
+    plan: () => does([{ step: 'forgetCopies' }]),
   },
   {
     name: 'target-left',
@@ -88,6 +95,8 @@ function failureOf({ migration }: Facts): string {
   const { reason = '', message } = findCondition(migration.status?.conditions, failedCondition) ?? {};
   return message === undefined || reason.startsWith('TargetPod') ? 'Target pod is down' : message;
 }
+
+const listsCopies = ({ vmi }: Facts) => listOf(vmi?.status?.migratedVolumes).length > 0;
 
 function isLeft(facts: Facts): boolean {
   const pod = targetPod(facts);

@@ -53,6 +53,11 @@ export const executors: Executors<MigrationStepArgs, ExecuteContext> = {
     changeVmi(context, (vmi) => {
       vmi.status = { ...described(vmi, context.observation) };
     }),
+  forgetCopies: (_step, context) =>
+    changeVmi(context, (vmi) => {
+      const { migratedVolumes: _, ...status } = vmi.status ?? {};
+      vmi.status = status;
+    }),
   handOver,
   failState,
   requestAbort,

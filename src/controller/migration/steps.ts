@@ -27,6 +27,8 @@ export interface MigrationStepArgs {
   announce: object;
   /** It says where the guest is, for the other side. */
   describeSource: object;
+  /** It does not list any more what was to be copied. */
+  forgetCopies: object;
   /** From here on both agents see the migration. */
   handOver: { readonly pod: Pod };
   /** Ends it for both agents, before anything of the guest has moved. */

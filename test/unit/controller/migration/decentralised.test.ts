@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { PersistentVolumeClaim } from '../../../../src/api/index.ts';
+import type { MigrationState, PersistentVolumeClaim } from '../../../../src/api/index.ts';
 import { copiedVolumes, isDescribed } from '../../../../src/controller/migration/decentralised-facts.ts';
 import {
   announced,
@@ -76,6 +76,17 @@ test('a half writes nothing into the state of another migration under way', () =
     const { rule, steps } = decideMigration(halfOf('source', phase, { vmi: runningVmi(under), rival }), renderers);
     assert.deepEqual([rule, steps], ['half-behind-another', []]);
   }
+});
+
+test('a source that has failed takes the list of copied volumes back: launchers refuse a migration within the cluster for it', () => {
+  const state = { sourceState: { migrationUID: uid }, targetState: { syncAddress: '10.0.0.9:9185' }, failed: true };
+  const migratedVolumes = [{ volumeName: 'disk' }];
+  const ruleWith = (migrationState: MigrationState, status = {}) =>
+    decideMigration(halfOf('source', 'Failed', { vmi: runningVmi(migrationState, status) }), renderers).rule;
+  assert.equal(ruleWith(state, { migratedVolumes }), 'copied-volumes-left');
+  assert.equal(ruleWith(state), 'over');
+  // Another half has listed them since.
+  assert.equal(ruleWith({ ...state, sourceState: { migrationUID: 'uid-next' } }, { migratedVolumes }), 'over');
 });
 
 test('the source says where its guest is and which volumes are copied, and then has said it', () => {

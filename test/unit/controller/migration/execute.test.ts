@@ -35,3 +35,26 @@ for (const code of ['UNREACHABLE', 'TIMEOUT', 'SERVER_ERROR'] as const) {
 test('a target pod that was refused takes no place among migrations', async () => {
   assert.deepEqual(await givenBack('FORBIDDEN'), [false]);
 });
+
+test('copied volumes are taken out of a VMI whose list of them is the one that was seen', async () => {
+  const migratedVolumes = [{ volumeName: 'disk' }];
+  const patches: object[] = [];
+  const context = {
+    client: { patch: async (...[, , body]: unknown[]) => void patches.push(body as object) },
+    vmis: { saw: () => undefined },
+    observation: { vmi: buildVmi({}, { phase: 'Running', migratedVolumes }) },
+    signal: new AbortController().signal,
+  };
+  const { kind } = await executors.forgetCopies({ step: 'forgetCopies' }, context as unknown as ExecuteContext);
+  const path = '/status/migratedVolumes';
+  assert.deepEqual(
+    [kind, (patches as object[][])[0]?.slice(-2)],
+    [
+      'done',
+      [
+        { op: 'test', path, value: migratedVolumes },
+        { op: 'remove', path },
+      ],
+    ],
+  );
+});

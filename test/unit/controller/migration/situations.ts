@@ -240,6 +240,10 @@ export const halfStages: Readonly<
     ['on its way, VMI over', { vmi: runningVmi({ ...readySource, ...started }, over) }],
     ['has left', { vmi: runningVmi({ ...readySource, ...gone }, over) }],
     ['did not get away', { vmi: runningVmi({ ...readySource, ...gone, failed: true }) }],
+    [
+      'did not get away, volumes listed',
+      { vmi: runningVmi({ ...readySource, ...gone, failed: true }, { migratedVolumes: [{ volumeName: 'disk' }] }) },
+    ],
     ['VMI is a receiver', { vmi: receiver() }],
     ['guest not running', { vmi: runningVmi(joinedSource, { phase: 'Scheduled' }) }],
   ],
