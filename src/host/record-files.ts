@@ -52,11 +52,21 @@ export function recordDirectory(directory: string): SharedRecordFiles {
       return work();
     }
   };
+  // Who exchanges has its draft there for as long as it holds the lock.
+  const removeDrafts = async (drafts: readonly string[]) => {
+    if (drafts.length === 0) return;
+    const lock = await lockDirectory(directory);
+    try {
+      for (const draft of drafts) rmSync(pathOf(draft), { force: true, recursive: true });
+    } finally {
+      lock.release();
+    }
+  };
   return {
     list: async () => {
       await make();
       const names = await readdir(directory);
-      for (const draft of names.filter(isDraft)) await rm(pathOf(draft), { force: true, recursive: true });
+      await removeDrafts(names.filter(isDraft));
       return names.filter((name) => !isDraft(name));
     },
     read: (name, maxBytes) => readPlainFile(pathOf(name), maxBytes),

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, type TestContext, test } from 'node:test';
@@ -61,6 +61,22 @@ test('an exchange waits while another process holds the directory, and looks the
   held.release();
   assert.equal(await exchange, false);
   assert.equal(textOf('a'), 'other');
+});
+
+test('drafts that were left behind are gone after a list, which waits for a process that may be at one', async (t) => {
+  const files = recordDirectory(directory);
+  await files.replace('a', 'one');
+  const draft = path.join(directory, '.a.0123456789ab.tmp');
+  writeFileSync(draft, 'two');
+  const held = await holder(t);
+  const list = files.list();
+  await stays(() => assert.ok(existsSync(draft)), 100);
+  renameSync(draft, path.join(directory, 'a'));
+  writeFileSync(draft, 'left behind');
+  held.release();
+  assert.deepEqual(await list, ['a']);
+  assert.deepEqual(readdirSync(directory), ['a']);
+  assert.equal(textOf('a'), 'two');
 });
 
 test('a process that keeps the directory is not waited for without end', async (t) => {
