@@ -43,8 +43,9 @@ export class DeviceRelease {
     // A daemon that was started anew may have told of a device before it was heard.
     if (event.kind === 'connected') this.#asked.clear();
     else if (event.domain.name !== this.#domain.name) return;
-    else if (event.kind === 'lifecycle') this.#hasStopped ||= event.event === LifecycleEvent.STOPPED;
-    else if (event.kind !== 'unplug') return;
+    else if (event.kind === 'lifecycle' && event.event === LifecycleEvent.STOPPED) this.#hasStopped = true;
+    // What else happens gives it no more time.
+    else if (event.kind !== 'unplug' || !this.#left.has(event.alias)) return;
     else if (event.isGone) this.#gone(event.alias);
     else this.#refused ??= this.#left.get(event.alias);
     this.#wake();

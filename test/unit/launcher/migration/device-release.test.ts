@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { LibvirtError } from '../../../../src/libvirt/index.ts';
+import { LibvirtError, LifecycleEvent } from '../../../../src/libvirt/index.ts';
 import { domainName, type MigrationBench, migratingVmi, migrationBench, usual } from './bench.ts';
 
 const device = (alias: string) => `<hostdev type='pci'><alias name='ua-${alias}'/></hostdev>`;
@@ -51,6 +51,19 @@ test('it has 30 s for each; then the migration has failed, in words that name wh
     /SR-IOV interfaces within 30 s \(blue\), .*: see that its operating system has booted/,
   );
   assert.doesNotThrow(() => bench.migration.refuse('HotplugHostDevices'), 'what it gave up can be given back');
+});
+
+test('neither another device nor a guest that stands still and goes on gives it more time', async (t) => {
+  const bench = await migrationBench(t, { devices: both });
+  const { says, migration, domain } = guest(bench);
+  await bench.order('m1');
+  for (const event of [LifecycleEvent.SUSPENDED, LifecycleEvent.RESUMED]) {
+    await bench.clock.pass(10_000);
+    says('green');
+    bench.hypervisor.emit({ kind: 'lifecycle', domain, event, detail: 0 });
+  }
+  await bench.clock.pass(10_000);
+  assert.match(migration().FailureReason, /within 30 s \(blue, red\)/);
 });
 
 test('the time that the migration itself may take begins when they are gone', async (t) => {
