@@ -27,8 +27,13 @@ confirm_cluster() {
   [ "$answer" = y ] || fail "nothing was changed"
 }
 
-# The version in which the API server has policies that change objects; empty: none.
+# The version in which the API server has policies that change objects, with its group; empty: none. Fails when the server does not say; what
+# it has of other groups, which may be away, is not asked for.
 policy_version() {
-  kubectl api-resources --api-group=admissionregistration.k8s.io --no-headers |
-    sed -n 's|^mutatingadmissionpolicies .*\(admissionregistration.k8s.io/[^ ]*\).*|\1|p'
+  local group=admissionregistration.k8s.io found version
+  found=$(kubectl get --raw "/apis/$group") || return
+  for version in $(grep -o "$group/[a-z0-9]*" <<<"$found"); do
+    found=$(kubectl get --raw "/apis/$version") || return
+    case $found in *'"mutatingadmissionpolicies"'*) echo "$version"; return ;; esac
+  done
 }

@@ -28,11 +28,11 @@ remove() {
   if [ -n "$dry_run" ]; then kubectl get --ignore-not-found "$@" -o name | sed 's/^/would delete /'
   else kubectl delete --ignore-not-found "$@"; fi
 }
+# First, and alone when that fails: no VM is to get a finalizer that no controller takes off. An API server without such policies does not know
+# the names.
+policies=$(policy_version)
+[ -z "$policies" ] || remove mutatingadmissionpolicybinding,mutatingadmissionpolicy -l "$ours"
 remove deployment -n kubevirt -l "$ours"
 remove poddisruptionbudget -n kubevirt -l "$ours"
 remove clusterrolebinding,clusterrole -l "$ours"
 remove rolebinding,role -n kubevirt -l "$ours"
-# An API server without such policies does not know the names.
-if [ -n "$(policy_version)" ]; then
-  remove mutatingadmissionpolicybinding,mutatingadmissionpolicy -l "$ours"
-fi

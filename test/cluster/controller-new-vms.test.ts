@@ -7,10 +7,13 @@ import { type KubeApiserver, mutatingPolicies, startKubeApiserver } from '../fix
 
 let cluster: KubeApiserver;
 
+/** Whoever may take away the controller, and not the policy. */
+const users = { 'some-token': { name: 'some', groups: [] } };
+
 before(async () => {
   const assets = process.env.KUBEBUILDER_ASSETS;
   assert.ok(assets, 'KUBEBUILDER_ASSETS is set by npm run test:cluster');
-  cluster = await startKubeApiserver(assets, { flags: mutatingPolicies });
+  cluster = await startKubeApiserver(assets, { flags: mutatingPolicies, users });
 });
 after(() => cluster?.stop());
 
@@ -52,6 +55,17 @@ test('install.sh applies it, and says so before; run again it changes nothing', 
   run('install', '--no-wait');
   assert.equal(policies().length, 3);
   assert.match(run('install', '--no-wait'), /mutatingadmissionpolicy\S*\/virt-controller-new-vms unchanged/);
+});
+
+test('who may not take it away does not take the controller away, which lets go of what it holds', () => {
+  const rights = ['--verb=*', '--resource=deployments.apps,poddisruptionbudgets.policy'];
+  cluster.kubectl('create', 'clusterrole', 'some', ...rights);
+  cluster.kubectl('create', 'clusterrolebinding', 'some', '--clusterrole=some', '--user=some');
+  const kubeconfig = `KUBECONFIG=${cluster.kubeconfigFor('some-token')}`;
+  const { status, text } = cluster.run('env', kubeconfig, 'bash', 'daemonset/controller/remove.sh');
+  assert.equal(status, 1, text);
+  assert.match(text, /mutatingadmissionpolic.* is forbidden/);
+  assert.match(cluster.kubectl('get', 'deployment', '-n', 'kubevirt', '-o', 'name'), /virt-controller/);
 });
 
 test('a new VM has the finalizer of its controller, and the version it is known by', async () => {
