@@ -179,9 +179,8 @@ export class VmBackup {
 
   /** After a start of this process, and whenever events of libvirt may have been missed. */
   async resume(): Promise<void> {
-    if (!this.isUnderWay) return;
     this.#mayHaveMissedEnd = this.#beginnings > 0;
-    if (this.#mayHaveMissedEnd) return;
+    if (this.#mayHaveMissedEnd || !this.isUnderWay) return;
     if (!(await this.#hasJob())) {
       await this.#end(
         false,

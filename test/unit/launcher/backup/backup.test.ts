@@ -9,7 +9,7 @@ import { MetadataCache } from '../../../../src/launcher/lifecycle/index.ts';
 import type { HypervisorEvent } from '../../../../src/launcher/ports.ts';
 import { LibvirtError } from '../../../../src/libvirt/index.ts';
 import { TestAuthority } from '../../../fixtures/certificates.ts';
-import { eventually } from '../../../fixtures/eventually.ts';
+import { eventually, stays } from '../../../fixtures/eventually.ts';
 import { FakeClock } from '../../../fixtures/fake-clock.ts';
 import { MemoryHypervisor } from '../../../fixtures/memory-hypervisor.ts';
 
@@ -518,6 +518,26 @@ test('libvirt that is connected to anew while a backup begins, or while that is 
   await assert.rejects(asking.order({ skipQuiesce: true }), { code: 'BUSY' });
   await asking.backup.resume();
   assert.equal(asking.told().EndTimestamp, null);
+});
+
+test('a connection that was made anew while a backup could not begin says nothing of the next one', async (t) => {
+  const { backup, deps, hypervisor, order, directory, told } = await guest(t);
+  const { freeze } = deps.freezer;
+  let go = () => {};
+  const frozen = new Promise<void>((resolve) => {
+    go = resolve;
+  });
+  deps.freezer.freeze = () => frozen as Promise<undefined>;
+  hypervisor.failures.set('beginBackup', new LibvirtError('OPERATION_FAILED', 'Read-only file system'));
+  const ordered = order();
+  await eventually(() => assert.ok(existsSync(directory)));
+  await backup.resume();
+  go();
+  await assert.rejects(ordered, /Read-only file system/);
+  hypervisor.failures.delete('beginBackup');
+  deps.freezer.freeze = freeze;
+  await order();
+  await stays(() => assert.equal(told().EndTimestamp, null), 100);
 });
 
 test('the end of a backup that libvirt could not tell of while it began is found afterwards', async (t) => {
