@@ -19,11 +19,14 @@ import {
  */
 export type MigrationEnd = 'source' | 'target';
 
-/** Undefined: this VMI moves within its cluster, if at all. */
-export function endOf({ vmi }: Facts): MigrationEnd | undefined {
+/**
+ * Undefined: this VMI moves within its cluster, if at all. So does one whose guest runs already, also when its user has written the annotation of
+ * those that receive one: its streams are not to be closed for that.
+ */
+export function endOf({ vmi, phase }: Facts): MigrationEnd | undefined {
   if (!vmi) return undefined;
   const state = vmi.status?.migrationState;
-  if (!isDecentralised(state)) return isMigrationTarget(vmi) ? 'target' : undefined;
+  if (!isDecentralised(state)) return isMigrationTarget(vmi) && phase !== 'Running' ? 'target' : undefined;
   const { sourceState, targetState } = state ?? {};
   // By addresses alone it cannot be told: a synchronization controller that starts anew writes its own beside the other one.
   const source = sourceState?.virtualMachineInstanceUID;

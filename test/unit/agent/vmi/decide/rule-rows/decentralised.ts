@@ -1,10 +1,19 @@
 import type { Observation } from '../../../../../../src/agent/vmi/observe/index.ts';
 import type { DomainReason, DomainStatus, MigrationMetadata, MigrationState } from '../../../../../../src/api/index.ts';
-import { domainNone, domainOf, nowMs, observationOf, seen, uid } from '../../../../../fixtures/agent/builders.ts';
+import {
+  domainNone,
+  domainOf,
+  nowMs,
+  observationOf,
+  presentVmi,
+  seen,
+  uid,
+  vmiOf,
+} from '../../../../../fixtures/agent/builders.ts';
 import { asTarget, remembered } from '../../../../../fixtures/agent/remembered.ts';
 import { noMigration } from '../../../../../fixtures/no-migration.ts';
 import { leaving, migration, open as openSource, over, published, reported, started } from './leaving.ts';
-import type { Row } from './row.ts';
+import { migrating, type Row } from './row.ts';
 import { here } from './target.ts';
 
 const ended = { endTimestamp: '2026-01-02T03:05:00Z' };
@@ -43,7 +52,26 @@ const incoming = (status: DomainStatus, reason: DomainReason, more: Partial<Migr
 const arrived = incoming('Running', 'Unknown', { EndTimestamp: ended.endTimestamp });
 const waits = { domain: domainNone, memory: prepared };
 
+/** As its user has marked it, whose guest runs here and leaves for a node of its own cluster. */
+const marked = (more: object) => {
+  const vmi = vmiOf('Running', { status: { migrationState: { ...migrating, ...more } } });
+  vmi.metadata.annotations = { 'kubevirt.io/create-migration-target': 'true' };
+  return presentVmi(vmi);
+};
+
 const leavingRows: readonly Row[] = [
+  {
+    rule: 'migration-start-due',
+    when: 'its user has marked a VMI as a receiver whose guest runs, and it moves within its cluster',
+    given: { vmi: marked(published) },
+    expect: { steps: ['openSourceProxies', 'migrateVirtualMachine'], route: 'migration-source' },
+  },
+  {
+    rule: 'migration-unheard',
+    when: 'its user has marked it while its guest moves: the streams stay open',
+    given: { vmi: marked({ ...published, ...started }), migrationProxies: { ...openSource, sourceMigration: 'm1' } },
+    expect: { route: 'migration-source' },
+  },
   {
     rule: 'migration-start-due',
     when: 'the guest is to become that of a VMI elsewhere, which is ready',
