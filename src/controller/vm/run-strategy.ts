@@ -126,8 +126,8 @@ const strategies: Readonly<Partial<Record<RunStrategy, (input: RunInput) => RunA
   },
   WaitAsReceiver({ vm, vmi, noReceiving }) {
     const isReceiver = vmi !== undefined && isMigrationTarget(vmi);
-    const { completed, failed } = vmi?.status?.migrationState ?? {};
-    if (vmi && !isReceiver && completed && !failed) return afterArrival(vm);
+    // A receiver that is none any more has its guest. It may move on within the cluster since, and then not get away.
+    if (vmi?.status?.migrationState && !isReceiver) return afterArrival(vm);
     if (noReceiving !== undefined) {
       const message = `runStrategy WaitAsReceiver: this VM receives no guest: ${noReceiving}; use Manual to start here`;
       return { kind: 'refuse', message };
