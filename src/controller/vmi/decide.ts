@@ -1,4 +1,5 @@
 import {
+  annotations,
   type ConditionState,
   findCondition,
   isBeingDeleted,
@@ -100,7 +101,13 @@ const presentRules = ruleTable<Facts, VmiPlan>(
       name: 'guest-awaited',
       why: 'The VMI receives a guest of another VMI object: its pod is made by the migration that brings the guest, and by nothing else.',
       when: ({ vmi, pod }) => !pod && (awaitsGuest(vmi) || vmi.status?.phase === 'WaitingForSync'),
-      plan: () => ({ steps: [] }),
+      plan: ({ config: { noDecentralisedMigration: obstacle } }) => ({
+        steps: [],
+        ...(obstacle !== undefined && {
+          problem: `a guest of another VMI object is waited for (annotation ${annotations.createMigrationTarget}), and none comes: ${obstacle}`,
+          problemReason: 'NoGuestComes',
+        }),
+      }),
     },
     {
       name: 'tsc-frequency-unsaid',

@@ -528,3 +528,17 @@ test('a claim for its state that has no volume yet is told in the condition alon
   assert.deepEqual(of('waits'), ['so it is', 'BackendStorageNotReady', undefined]);
   assert.deepEqual(of('unusable'), ['so it is', 'FailedBackendStorageProbe', ['FailedBackendStorageProbe']]);
 });
+
+test('a VMI that waits for a guest where none comes says why', () => {
+  const withGates = (featureGates: string[]) => {
+    const config = buildConfig({ developerConfiguration: { featureGates } });
+    const row: Row = { rule: '', when: '', vmi: vmiIn('WaitingForSync'), more: { config }, plan: [] };
+    const { rule, problem } = decideVmi(observationOf(row), renderers);
+    return [rule, problem];
+  };
+  const gate = 'DecentralizedLiveMigration';
+  assert.deepEqual(withGates([gate]), ['guest-awaited', undefined]);
+  const [rule, problem] = withGates([]);
+  assert.equal(rule, 'guest-awaited');
+  assert.match(problem ?? '', new RegExp(`^a guest of another VMI object is waited for .* none comes: .*${gate}`));
+});
