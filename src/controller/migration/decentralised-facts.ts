@@ -7,7 +7,7 @@ import {
   type PersistentVolumeClaim,
   type VirtualMachineInstance,
 } from '../../api/index.ts';
-import { sameJson } from '../../base/index.ts';
+import { listOf, memberAt, sameJson } from '../../base/index.ts';
 import { claimNameOf } from '../pod/index.ts';
 import type { MigrationFacts } from './observation.ts';
 
@@ -80,13 +80,15 @@ function selectorsOf(nodeLabels: Readonly<Record<string, string>>): Record<strin
   return { [architecture]: nodeLabels[architecture] ?? 'amd64' };
 }
 
-/** The state says all of it. */
+/** The state says all of it. What a volume is copied to the synchronization controller replaces by the other side's own words, which stay. */
 export function isDescribed(facts: MigrationFacts): boolean {
   const description = sourceDescription(facts);
   const state = announcedState(facts);
   if (!description || !state) return false;
   const has = (wanted: object, there: object | undefined) => sameJson({ ...there, ...wanted }, there);
-  const isListed = sameJson(facts.vmi?.status?.migratedVolumes ?? [], copiedVolumes(facts));
+  const ownWords = (volumes: readonly unknown[]) =>
+    volumes.map((each) => [memberAt(each, 'volumeName'), memberAt(each, 'sourcePVCInfo')]);
+  const isListed = sameJson(ownWords(listOf(facts.vmi?.status?.migratedVolumes)), ownWords(copiedVolumes(facts)));
   return has(description.state, state) && has(description.sourceState, state.sourceState) && isListed;
 }
 

@@ -117,6 +117,13 @@ test('the source says where its guest is and which volumes are copied, and then 
   assert.ok(Object.keys(sourceState?.nodeSelectors ?? {}).length > 0, 'an empty map is lost on its way');
   assert.equal(isDescribed(seen), false);
   assert.equal(isDescribed({ ...seen, vmi: { ...vmi, status: status ?? {} } }), true);
+  const withList = (migratedVolumes: object[]) =>
+    isDescribed({ ...seen, vmi: { ...vmi, status: { ...status, migratedVolumes } } });
+  // The synchronization controller puts the claim in it that the other side has: it is not written over.
+  const there = { ...info, capacity: { storage: '3Gi' } };
+  assert.equal(withList([{ volumeName: 'disk', sourcePVCInfo: info, destinationPVCInfo: there }]), true);
+  assert.equal(withList([{ volumeName: 'disk', sourcePVCInfo: there, destinationPVCInfo: info }]), false);
+  assert.equal(withList([]), false);
 });
 
 test('the hand-over keeps what the source said, and names the target for both', () => {
