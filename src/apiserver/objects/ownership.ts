@@ -39,12 +39,14 @@ function unwrittenBy(type: ApiType, subresource: 'status' | undefined, object: A
 
 /**
  * Fields of what the system's own programs make have no owners before somebody applies something to them: nobody else writes these
- * objects, and keeping account of each write would cost more than the write. Kubernetes has the same switch (`track on create`).
+ * objects, and keeping account of each write would cost more than the write. Kubernetes has the same switch (`track on create`). `given`: without
+ * what admission has added, a finalizer say: that is nobody's, so that its maker does not take it off by applying the object anew.
  */
-export function ownNew(object: ApiObject, user: User, context: OwnershipContext): void {
+export function ownNew(object: ApiObject, given: ApiObject['metadata'], user: User, context: OwnershipContext): void {
   if (user.name.startsWith('system:')) return;
   const writing = writingOf(context, 'Update', object);
-  setManagers(object, managersAfterUpdate(Managers.none, { before: undefined, after: object }, writing));
+  const after = { ...object, metadata: given };
+  setManagers(object, managersAfterUpdate(Managers.none, { before: undefined, after }, writing));
 }
 
 /** `given`: the list that the client sent; it may set it, and what is no such list is passed over. */

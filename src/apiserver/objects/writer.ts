@@ -199,9 +199,10 @@ export class Writer {
       delete object.metadata.generation;
       if (type.custom) object.metadata.generation = 1;
       if (type.statusSubresource && type.statusOnCreate === 'dropped') delete object.status;
+      const given = { ...object.metadata };
       this.#admit(task, object, undefined);
       if (managers) setManagers(object, managers);
-      else ownNew(object, options.user, this.#ownership(task, undefined));
+      else ownNew(object, given, options.user, this.#ownership(task, undefined));
       checkSize(object);
       if (options.dryRun) return object;
       return (await store.commit({ kind: 'put', ...address, object })).object;

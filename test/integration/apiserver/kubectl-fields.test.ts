@@ -116,6 +116,23 @@ describe('the real kubectl and the fields of objects', { skip: kubectlIsOlderTha
     await kubectl.run(['delete', 'vm', 'demo']);
   });
 
+  test('what the server gives a new VM stays when it goes over, as in Kubernetes', async () => {
+    const kubevirt = { apiVersion: 'kubevirt.io/v1', kind: 'KubeVirt', metadata: { name: 'kubevirt' }, spec: {} };
+    await kubectl.run(['create', '-f', '-'], JSON.stringify(kubevirt));
+    const deployed = ['--type=merge', '-p', '{"status":{"phase":"Deployed"}}'];
+    await kubectl.run(['patch', 'kubevirt', 'kubevirt', '--subresource=status', ...deployed]);
+    const finalizersNow = () => kubectl.run(['get', 'vm', 'demo', '-o', 'jsonpath={.metadata.finalizers}']);
+    await kubectl.run(['apply', '-f', '-'], vm('Halted'));
+    const given = await finalizersNow();
+    assert.match(given, /virtualMachineControllerFinalize/);
+    for (let times = 0; times < 2; times++) {
+      await kubectl.run(['apply', '--server-side', '-f', '-'], vm('Halted'));
+      assert.equal(await finalizersNow(), given);
+    }
+    await kubectl.run(['patch', 'vm', 'demo', '--type=merge', '-p', '{"metadata":{"finalizers":null}}']);
+    await kubectl.run(['delete', 'vm/demo', 'kubevirt/kubevirt']);
+  });
+
   test('the client library of Kubernetes applies, too', async () => {
     const config = new KubeConfig();
     config.loadFromFile(api.kubeconfig);
