@@ -6,14 +6,10 @@ import { applyJsonPatch, CompareBudget } from '../../../src/apiserver/patch/json
 import { applyStrategicPatch } from '../../../src/apiserver/patch/strategic.ts';
 import { podStrategic } from '../../../src/apiserver/patch/strategic-schema.ts';
 import { sameJson } from '../../../src/base/index.ts';
+import { spentMs } from '../../fixtures/spent-ms.ts';
 
 /** Far above what linear work takes on a slow machine, far below what quadratic work takes on a fast one; of processors, which others may keep. */
 const generousMs = 5_000;
-
-function spentMs(): number {
-  const { user, system } = process.cpuUsage();
-  return (user + system) / 1_000;
-}
 
 function refusal(work: () => unknown): ApiError {
   const startMs = spentMs();
